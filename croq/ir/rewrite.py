@@ -1,0 +1,327 @@
+"""What passes use to change the IR: walk and replace, clone, build with folding, find uses, drop dead code."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import cast
+
+from croq.ir.core import RESULT_FIELDS, Block, Op, Value
+from croq.ir.notation import LEFT
+from croq.ir.objects import Kernel, Variable
+from croq.ir.scalar import (
+    Binary,
+    BinaryOp,
+    BlockIndex,
+    Cast,
+    Const,
+    Math,
+    Select,
+    Symbol,
+    ThreadIndex,
+    Unary,
+    VarDeclare,
+    VarGet,
+    VarSet,
+)
+from croq.ir.types import FLOATS, INTEGERS, ThreadSet
+from croq.source import Span
+
+Number = int | float | bool
+COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne", "land", "lor"})
+Rewriter = Callable[[Op], "Sequence[Op] | None"]
+
+
+# ------------------------------------------------------------------------------------------------ walk and replace
+def rewrite_blocks(block: Block, fn: Rewriter) -> None:
+    """Replace operations in the block and in all its regions, in place and in program order.
+
+    An operation's regions are rewritten before `fn` sees it (innermost first). `fn` gives None to keep the operation,
+    or what stands in its place (an empty list deletes it); replacements are not visited again.
+    """
+    new: list[Op] = []
+    for op in block.ops:
+        for region in op.regions():
+            rewrite_blocks(region, fn)
+        replacement = fn(op)
+        new.extend([op] if replacement is None else replacement)
+    block.ops = new
+
+
+def replace_uses(block: Block, value_map: dict[Value, Value]) -> None:
+    """Replace operands everywhere in the block."""
+    for op in block.walk():
+        op.map_operands(lambda value: value_map.get(value, value))
+
+
+def clone_ops(ops: Iterable[Op], value_map: dict[Value, Value]) -> list[Op]:
+    """Deep copies with fresh results; `value_map` (old -> new) is applied to operands and grows by the new results."""
+    return [_clone(op, value_map) for op in ops]
+
+
+def clone_block(block: Block, value_map: dict[Value, Value]) -> Block:
+    return Block(clone_ops(block.ops, value_map))
+
+
+def fresh_value(value: Value, op: Op | None = None) -> Value:
+    return Value(value.type, value.name, value.bounds, op)
+
+
+def _clone(op: Op, value_map: dict[Value, Value]) -> Op:
+    new = copy.copy(op)
+    for value in op.results():
+        value_map[value] = fresh_value(value, None if value.op is None else new)
+    for f in fields(op):
+        item = getattr(op, f.name)
+        if f.name in RESULT_FIELDS and item is not None:
+            setattr(new, f.name, tuple(value_map[v] for v in item) if isinstance(item, tuple) else value_map[item])
+        elif isinstance(item, Block):
+            setattr(new, f.name, clone_block(item, value_map))
+    # After the regions: a `while` takes its condition from inside its head.
+    new.map_operands(lambda value: value_map.get(value, value))
+    return new
+
+
+# ------------------------------------------------------------------------------------------------------- questions
+def uses(block: Block) -> dict[Value, list[Op]]:
+    """Who has a value as an operand, in program order; values without a use have no entry."""
+    found: dict[Value, list[Op]] = {}
+    for op in block.walk():
+        for value in op.operands():
+            users = found.setdefault(value, [])
+            if not users or users[-1] is not op:
+                users.append(op)
+    return found
+
+
+def parent_map(kernel: Kernel) -> dict[Op, Op | None]:
+    """The operation whose region holds each operation; None at the top of the kernel."""
+    parents: dict[Op, Op | None] = dict.fromkeys(kernel.body.ops)
+    for op in kernel.walk():
+        for region in op.regions():
+            for inner in region.ops:
+                parents[inner] = op
+    return parents
+
+
+def ancestors(op: Op, parents: dict[Op, Op | None]) -> Iterable[Op]:
+    """The operations around `op`, innermost first."""
+    around = parents.get(op)
+    while around is not None:
+        yield around
+        around = parents.get(around)
+
+
+def constant(value: Value) -> Number | None:
+    """What the value is, when a `const` defines it."""
+    return value.op.value if isinstance(value.op, Const) else None
+
+
+def remove_dead(block: Block, also: tuple[type[Op], ...] = ()) -> None:
+    """Remove pure operations (and those of the classes `also`) whose results nothing uses.
+
+    `block` must hold every use of the values that it defines.
+    """
+    counts: dict[Value, int] = {}
+    for op in block.walk():
+        for value in op.operands():
+            counts[value] = counts.get(value, 0) + 1
+    _sweep(block, counts, also)
+
+
+def _sweep(block: Block, counts: dict[Value, int], also: tuple[type[Op], ...]) -> None:
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        for region in reversed(list(op.regions())):
+            _sweep(region, counts, also)
+        removable = op.PURE or isinstance(op, also)
+        if removable and not any(counts.get(value) for value in op.results()):
+            for value in op.operands():
+                counts[value] -= 1
+        else:
+            kept.append(op)
+    block.ops = kept[::-1]
+
+
+# ----------------------------------------------------------------------------------------------------------- build
+@dataclass
+class Builder:
+    """Collects operations that all carry one span and one set of threads. Arithmetic on constants is folded."""
+
+    span: Span | None = None
+    threads: ThreadSet | None = None
+    ops: list[Op] = field(default_factory=list)
+
+    def add(self, op: Op) -> None:
+        """Append an operation; its span and threads become the builder's where they are not set."""
+        op.span = op.span or self.span
+        op.threads = op.threads if op.threads is not None else self.threads
+        for name in LEFT:
+            value = getattr(op, name, None)
+            if value is not None:
+                value.op = op
+        self.ops.append(op)
+
+    def take(self) -> list[Op]:
+        """What was collected so far; the builder starts anew."""
+        taken, self.ops = self.ops, []
+        return taken
+
+    def const(self, type: str, value: Number, name: str | None = None) -> Value:
+        value = _of_type(type, value)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return self._result(
+            Const(value, Value(type, name, (cast(int, value), cast(int, value) + 1) if whole else None))
+        )
+
+    def symbol(self, symbol: str, type: str = "s32") -> Value:
+        return self._result(Symbol(symbol, Value(type, symbol)))
+
+    def thread_index(self, count: int | None = None) -> Value:
+        """Linear index of the thread in its CTA of `count` threads."""
+        return self._result(ThreadIndex(Value("s32", None, None if count is None else (0, count))))
+
+    def block_index(self, axis: int, name: str | None = None) -> Value:
+        return self._result(BlockIndex(axis, Value("s32", name)))
+
+    def binary(self, op: BinaryOp, left: Value, right: Value | Number, name: str | None = None) -> Value:
+        """`left op right`; a number on the right is a constant of left's type."""
+        a = constant(left)
+        b = constant(right) if isinstance(right, Value) else right
+        type = "bool" if op in COMPARISONS else left.type
+        if a is not None and b is not None and (folded := _fold(op, left.type, a, b)) is not None:
+            return self.const(type, folded, name)
+        if name is None and b is not None and left.type in INTEGERS and _is_identity(op, b):
+            return left
+        if not isinstance(right, Value):
+            right = self.const(left.type, right)
+        return self._result(Binary(op, left, right, Value(type, name, _bounds(op, left, right))))
+
+    def unary(self, op: str, operand: Value, name: str | None = None) -> Value:
+        value = constant(operand)
+        if value is not None and op == "neg":
+            return self.const(operand.type, -value, name)
+        if value is not None and op == "lnot":
+            return self.const("bool", not value, name)
+        return self._result(Unary(op, operand, Value(operand.type, name)))  # type: ignore[arg-type]
+
+    def select(self, condition: Value, then: Value, otherwise: Value, name: str | None = None) -> Value:
+        known = constant(condition)
+        if known is not None:
+            return then if known else otherwise
+        return self._result(Select(condition, then, otherwise, Value(then.type, name)))
+
+    def cast(self, operand: Value, type: str, name: str | None = None) -> Value:
+        """`operand` as a value of `type`: itself when it has the type already."""
+        if operand.type == type:
+            return operand
+        value = constant(operand)
+        if value is not None and _survives(value, type):
+            return self.const(type, value, name)
+        keeps = operand.type in INTEGERS and type in INTEGERS and operand.bounds is not None and operand.bounds[0] >= 0
+        return self._result(Cast(operand, Value(type, name, operand.bounds if keeps else None)))
+
+    def math(self, fn: str, args: Sequence[Value], name: str | None = None) -> Value:
+        return self._result(Math(fn, tuple(args), Value(args[0].type, name)))
+
+    def var_declare(self, var: Variable, init: Value) -> None:
+        self.add(VarDeclare(var, self.cast(init, var.type)))
+
+    def var_get(self, var: Variable, name: str | None = None) -> Value:
+        return self._result(VarGet(var, Value(var.type, name)))
+
+    def var_set(self, var: Variable, value: Value) -> None:
+        self.add(VarSet(var, self.cast(value, var.type)))
+
+    def _result(self, op: Op) -> Value:
+        self.add(op)
+        return next(iter(op.results()))
+
+
+def _of_type(type: str, value: Number) -> Number:
+    if type == "bool":
+        return bool(value)
+    return float(value) if type in FLOATS else int(value)
+
+
+def _survives(value: Number, type: str) -> bool:
+    """Whether the conversion of a constant to `type` certainly gives the same number."""
+    if type == "bool":
+        return isinstance(value, bool)
+    if isinstance(value, float) and not math.isfinite(value):
+        return type in FLOATS and not type.startswith("f8")
+    if value != int(value) or abs(value) > 16:  # 16 is exact in every float type
+        return type in INTEGERS and not isinstance(value, float) and _in_range(type, value)
+    return value >= 0 or not type.startswith("u")
+
+
+def _in_range(type: str, value: int) -> bool:
+    bits = int(type[1:])
+    low, high = (0, 1 << bits) if type[0] == "u" else (-(1 << bits - 1), 1 << bits - 1)
+    return low <= value < high
+
+
+def _fold(op: str, type: str, a: Number, b: Number) -> Number | None:
+    if type == "bool":
+        return {"land": a and b, "lor": a or b, "eq": a == b, "ne": a != b}.get(op)
+    if isinstance(a, float) or isinstance(b, float):
+        return None  # rounding is the target's business
+    if op in ("div", "mod", "cdiv") and (a < 0 or b <= 0):
+        return None
+    if op in ("shl", "shr") and not (0 <= b < 64 and a >= 0):
+        return None
+    result = _INTEGER[op](a, b) if op in _INTEGER else None
+    if result is None or isinstance(result, bool):
+        return result
+    return result if type in INTEGERS and _in_range(type, result) else None
+
+
+_INTEGER: dict[str, Callable[[int, int], int | bool]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "cdiv": lambda a, b: -(-a // b),
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "min": min,
+    "max": max,
+    "lt": lambda a, b: a < b,
+    "gt": lambda a, b: a > b,
+    "le": lambda a, b: a <= b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+
+
+def _is_identity(op: str, right: Number) -> bool:
+    neutral = 0 if op in ("add", "sub", "shl", "shr", "or", "xor") else 1
+    return op in ("add", "sub", "shl", "shr", "or", "xor", "mul", "div", "cdiv") and right == neutral
+
+
+def _bounds(op: str, left: Value, right: Value) -> tuple[int, int] | None:
+    """Bounds of an integer result from those of non-negative operands."""
+    a, b = left.bounds, right.bounds
+    if op == "mod" and b is not None and b[0] == b[1] - 1 and b[0] > 0 and a is not None and a[0] >= 0:
+        return (0, min(a[1], b[0])) if a[1] <= b[0] else (0, b[0])
+    if a is None or b is None or a[0] < 0 or b[0] < 0 or left.type not in INTEGERS:
+        return None
+    (a0, a1), (b0, b1) = a, b
+    table: dict[str, Callable[[], tuple[int, int]]] = {
+        "add": lambda: (a0 + b0, a1 + b1 - 1),
+        "mul": lambda: (a0 * b0, (a1 - 1) * (b1 - 1) + 1),
+        "min": lambda: (min(a0, b0), min(a1, b1)),
+        "max": lambda: (max(a0, b0), max(a1, b1)),
+    }
+    if op == "sub":
+        return (a0 - b1 + 1, a1 - b0)
+    if op == "div" and b0 > 0:
+        return (a0 // (b1 - 1), (a1 - 1) // b0 + 1)
+    return table[op]() if op in table else None

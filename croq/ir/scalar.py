@@ -1,0 +1,229 @@
+"""Scalar arithmetic, variables, control flow, element access: the part of the IR that both vocabularies share.
+
+Integers are two's complement of their type's width; `div` and `mod` are C's (operands here are non-negative almost
+everywhere). `//` in Python terms is what the simulator must use only for non-negative operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from croq.ir.core import Block, Effect, Op, Value, operation
+from croq.ir.objects import Fragment, FragRef, Variable, View
+
+
+@operation("const", pure=True)
+class Const(Op):
+    """A literal of result's type; `value` is an int, a bool, or a float (inf and nan included)."""
+
+    value: int | float | bool
+    result: Value
+
+
+@operation("symbol", pure=True)
+class Symbol(Op):
+    """A symbolic dimension, or a scalar parameter by name: the same in every thread of the grid."""
+
+    symbol: str
+    result: Value
+
+
+@operation("thread_index", pure=True)
+class ThreadIndex(Op):
+    """Linear index of the thread in its CTA."""
+
+    result: Value
+
+
+@operation("block_index", pure=True)
+class BlockIndex(Op):
+    """blockIdx along axis 0 (x), 1 (y) or 2 (z)."""
+
+    axis: int
+    result: Value
+
+
+BinaryOp = Literal[
+    "add", "sub", "mul", "div", "mod", "shl", "shr", "and", "or", "xor", "min", "max", "cdiv",
+    "lt", "gt", "le", "ge", "eq", "ne", "land", "lor",
+]  # fmt: skip
+
+
+@operation("binary", pure=True)
+class Binary(Op):
+    """Both operands have one type; comparisons, `land` and `lor` give bool. Operands are evaluated, not short-cut."""
+
+    op: BinaryOp
+    left: Value
+    right: Value
+    result: Value
+
+
+@operation("unary", pure=True)
+class Unary(Op):
+    op: Literal["neg", "not", "lnot"]
+    operand: Value
+    result: Value
+
+
+@operation("select", pure=True)
+class Select(Op):
+    condition: Value
+    then: Value
+    otherwise: Value
+    result: Value
+
+
+@operation("cast", pure=True)
+class Cast(Op):
+    """Value conversion to result's type; float to narrower float rounds to nearest even."""
+
+    operand: Value
+    result: Value
+
+
+@operation("math", pure=True)
+class Math(Op):
+    """A floating-point function by its language name without underscores: exp2f, exp, log, sqrt, rsqrt, fabs, fmaf,
+    frcp_rn, tanh, sigmoid, gelu, pow."""
+
+    fn: str
+    args: tuple[Value, ...]
+    result: Value
+
+
+@operation("load_element")
+class LoadElement(Op):
+    """One element of a view, at indices relative to the view's kept dimensions."""
+
+    view: View
+    indices: tuple[Value, ...]
+    result: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("read", self.view),)
+
+
+@operation("store_element")
+class StoreElement(Op):
+    view: View
+    indices: tuple[Value, ...]
+    value: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("write", self.view),)
+
+
+@operation("frag_read")
+class FragRead(Op):
+    """Inside a map: the element of the fragment at the map's iterators (all of them, or only the row)."""
+
+    frag: FragRef
+    indices: tuple[Value, ...]
+    result: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("read", self.frag),)
+
+
+@operation("frag_write")
+class FragWrite(Op):
+    frag: FragRef
+    indices: tuple[Value, ...]
+    value: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("write", self.frag),)
+
+
+@operation("var.declare")
+class VarDeclare(Op):
+    var: Variable
+    init: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("write", self.var),)
+
+
+@operation("var.get")
+class VarGet(Op):
+    var: Variable
+    result: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("read", self.var),)
+
+
+@operation("var.set")
+class VarSet(Op):
+    var: Variable
+    value: Value
+
+    def effects(self) -> Iterable[Effect]:
+        return (Effect("write", self.var),)
+
+
+@operation("for")
+class For(Op):
+    """`iv` runs 0 .. count-1; count is evaluated once, and a count below 1 means no iteration."""
+
+    iv: Value
+    count: Value
+    body: Block
+
+
+@operation("while")
+class While(Op):
+    """`head` computes `condition` (a value defined in it) before each iteration."""
+
+    head: Block
+    condition: Value
+    body: Block
+
+
+@operation("if")
+class If(Op):
+    condition: Value
+    then: Block
+    otherwise: Block | None
+
+
+@operation("break")
+class Break(Op):
+    pass
+
+
+@operation("continue")
+class Continue(Op):
+    pass
+
+
+@operation("call")
+class Call(Op):
+    """A call of a C++ device function; fragments and data decay to pointers."""
+
+    callee: str
+    template_args: tuple[str, ...]
+    args: tuple[Value | FragRef | View, ...]
+    result: Value | None
+
+    def effects(self) -> Iterable[Effect]:
+        for arg in self.args:
+            if not isinstance(arg, Value):
+                yield Effect("read", arg)
+                yield Effect("write", arg)
+
+
+@operation("cpp")
+class Cpp(Op):
+    """Text emitted verbatim; the simulator cannot run it."""
+
+    text: str
+
+
+@operation("frag.declare")
+class FragDeclare(Op):
+    """Where the fragment's registers come to life; its contents are undefined until written."""
+
+    frag: Fragment

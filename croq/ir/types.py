@@ -1,0 +1,73 @@
+"""Element and scalar types, sets of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+# bytes of each element type that data may have; `bool` is a scalar only
+BYTES = {
+    "f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "tf32": 4,
+    "f16": 2, "bf16": 2, "s16": 2, "u16": 2, "f8_e4m3": 1, "f8_e5m2": 1, "s8": 1, "u8": 1, "bool": 1,
+}  # fmt: skip
+
+FLOATS = frozenset({"f64", "f32", "tf32", "f16", "bf16", "f8_e4m3", "f8_e5m2"})
+INTEGERS = frozenset({"s64", "u64", "s32", "u32", "s16", "u16", "s8", "u8"})
+FUTURE = "future"  # the type of a handle to an asynchronous operation
+
+
+@dataclass(frozen=True)
+class ThreadSet:
+    """Threads of a CTA by linear index: sorted, disjoint, half-open ranges."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def all(count: int) -> ThreadSet:
+        return ThreadSet(((0, count),)) if count else ThreadSet(())
+
+    @staticmethod
+    def of(threads: Iterable[int]) -> ThreadSet:
+        ranges: list[list[int]] = []
+        for t in sorted(set(threads)):
+            if ranges and ranges[-1][1] == t:
+                ranges[-1][1] = t + 1
+            else:
+                ranges.append([t, t + 1])
+        return ThreadSet(tuple((a, b) for a, b in ranges))
+
+    def __iter__(self) -> Iterator[int]:
+        for a, b in self.ranges:
+            yield from range(a, b)
+
+    def __len__(self) -> int:
+        return sum(b - a for a, b in self.ranges)
+
+    def __contains__(self, thread: int) -> bool:
+        return any(a <= thread < b for a, b in self.ranges)
+
+    def __and__(self, other: ThreadSet) -> ThreadSet:
+        return ThreadSet.of(t for t in self if t in other)
+
+    def __or__(self, other: ThreadSet) -> ThreadSet:
+        return ThreadSet.of([*self, *other])
+
+    def __sub__(self, other: ThreadSet) -> ThreadSet:
+        return ThreadSet.of(t for t in self if t not in other)
+
+    @property
+    def first(self) -> int:
+        return self.ranges[0][0]
+
+    def warps(self) -> tuple[int, ...]:
+        """Warps that hold at least one of the threads."""
+        return tuple(sorted({t // 32 for t in self}))
+
+    def whole_warps(self) -> bool:
+        return all(a % 32 == 0 and b % 32 == 0 for a, b in self.ranges)
+
+    def whole_warpgroups(self) -> bool:
+        return all(a % 128 == 0 and b % 128 == 0 for a, b in self.ranges)
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{a}..{b}" for a, b in self.ranges) + "}"
