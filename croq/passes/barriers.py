@@ -1,0 +1,102 @@
+"""Barriers over sets of threads: which instruction, which named-barrier id.
+
+The CTA barrier is id 0 and id 15 stays free for code outside the compiler (`croq::` device helpers, debuggers). Events
+that become named barriers are numbered from 14 down, synchronisation of thread sets from 1 up; a set has one id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from croq.diagnostics import Sink
+from croq.ir.core import Block, Op
+from croq.ir.hw import CtaSync, NamedBarrierSync, WarpSync
+from croq.ir.objects import Kernel
+from croq.ir.rewrite import Builder
+from croq.ir.scalar import If
+from croq.ir.types import ThreadSet
+from croq.source import Span
+
+FIRST_ID, LAST_ID = 1, 14
+
+
+@dataclass
+class BarrierIds:
+    """The ids in use; one a kernel, kept in its notes."""
+
+    by_set: dict[ThreadSet, int] = field(default_factory=dict)
+    events: int = 0
+
+    @staticmethod
+    def of(kernel: Kernel) -> BarrierIds:
+        ids: BarrierIds = kernel.notes.setdefault("barrier_ids", BarrierIds())
+        return ids
+
+    @property
+    def free(self) -> int:
+        return LAST_ID - FIRST_ID + 1 - len(self.by_set) - self.events
+
+    def for_event(self) -> int | None:
+        if self.free <= 0:
+            return None
+        self.events += 1
+        return LAST_ID - self.events + 1
+
+    def for_set(self, threads: ThreadSet) -> int | None:
+        if threads not in self.by_set:
+            if self.free <= 0:
+                return None
+            self.by_set[threads] = FIRST_ID + len(self.by_set)
+        return self.by_set[threads]
+
+
+def barrier(kernel: Kernel, threads: ThreadSet, span: Span | None, sink: Sink) -> list[Op]:
+    """Operations by which exactly `threads` wait for one another; ordinary shared accesses are ordered by them."""
+    if len(threads) <= 1:
+        return []
+    if threads == ThreadSet.all(kernel.threads):
+        return [CtaSync(span=span, threads=threads)]
+    if len(threads.warps()) == 1:
+        return [WarpSync(span=span, threads=threads)]
+    if not threads.whole_warps():
+        sink.error(
+            "E-2103",
+            span,
+            f"the threads {threads} must wait for one another here, but they do not fill their warps",
+            notes=["a named barrier counts whole warps (PTX ISA, `barrier`)"],
+            hint="narrow the block to a multiple of 32 threads, starting at one",
+        )
+        return []
+    number = BarrierIds.of(kernel).for_set(threads)
+    if number is None:
+        sink.error(
+            "E-2104",
+            span,
+            "no named barrier is left for this synchronisation",
+            notes=[f"ids {FIRST_ID} to {LAST_ID} are taken by other thread sets and events"],
+            hint="let fewer different sets of threads synchronise",
+        )
+        return []
+    return [NamedBarrierSync(number, len(threads), None, span=span, threads=threads)]
+
+
+def barrier_each(kernel: Kernel, groups: list[ThreadSet], span: Span | None, sink: Sink) -> list[Op]:
+    """Each group waits for itself. With several groups a thread picks its own by its warp."""
+    if len(groups) == 1:
+        return barrier(kernel, groups[0], span, sink)
+    everyone = groups[0]
+    for group in groups[1:]:
+        everyone = everyone | group
+    result: list[Op] = []
+    build = Builder(span=span, threads=everyone)
+    thread = build.thread_index()
+    for group in groups:
+        first, last = group.ranges[0][0], group.ranges[-1][1]
+        inside = build.binary(
+            "land",
+            build.binary("ge", thread, build.const("s32", first)),
+            build.binary("lt", thread, build.const("s32", last)),
+        )
+        result += build.take()
+        result.append(If(inside, Block(barrier(kernel, group, span, sink)), None, span=span, threads=everyone))
+    return result

@@ -1,0 +1,116 @@
+"""Register operations for tile operations on fragments: rules F8 to F12 of pass `fragments`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from croq.diagnostics import Sink
+from croq.ir.core import Op, Value
+from croq.ir.hw import RegCopy, RegFill, RegReduceRow, RegShuffleReduce, RegStore
+from croq.ir.objects import Buffer, Kernel, Param, View
+from croq.ir.rewrite import Builder, remove_dead, rewrite_blocks
+from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore
+from croq.ir.types import BYTES
+from croq.passes.fragment_checks import report
+from croq.passes.fragment_maps import lower_map
+from croq.target.sm90.fragments import QUAD, AccumulatorLayout
+
+STMATRIX_COLUMNS = 16  # of one stmatrix.x4: four 8x8 matrices, two beside each other
+ROW_PIECE = 8  # 16-bit elements that a lane's address must have in one piece of 16 bytes
+
+
+def lower(kernel: Kernel, sink: Sink) -> None:
+    """Replace every `frag.*` operation, once all fragments have layouts."""
+    stores: list[str] = []
+
+    def replace(op: Op) -> Sequence[Op] | None:
+        if isinstance(op, FragFill):
+            return _fill(op)
+        if isinstance(op, FragCopy):
+            return [RegCopy(op.dest, op.source, span=op.span, threads=op.threads)]
+        if isinstance(op, FragMap):
+            return lower_map(op, kernel, sink)
+        if isinstance(op, FragReduce):
+            return _reduce(op, sink)
+        if isinstance(op, FragAllReduce):
+            return [RegShuffleReduce(op.kind, op.frag, QUAD, span=op.span, threads=op.threads)]
+        if isinstance(op, FragStore):
+            new, why = _store(op)
+            stores.append(why)
+            return [new]
+        return None
+
+    rewrite_blocks(kernel.body, replace)
+    remove_dead(kernel.body)
+    kernel.notes["fragments"] = stores
+
+
+def _fill(op: FragFill) -> list[Op]:
+    builder = Builder(op.span, op.threads)
+    value = builder.cast(op.value, op.frag.frag.type or op.value.type)
+    return [*builder.take(), RegFill(op.frag, value, span=op.span, threads=op.threads)]
+
+
+def _reduce(op: FragReduce, sink: Sink) -> list[Op]:
+    if not isinstance(op.source.frag.layout, AccumulatorLayout):
+        report(
+            sink,
+            "E-1156",
+            op.span,
+            f"`{op.source.frag.name}` cannot be reduced: its rows are spread over many threads",
+            labels=[(op.source.frag.span, op.source.frag.why or "declared here")],
+        )
+        return [op]
+    return [
+        RegReduceRow(op.kind, op.dest, op.source, span=op.span, threads=op.threads),
+        RegShuffleReduce(op.kind, op.dest, QUAD, span=op.span, threads=op.threads),
+    ]
+
+
+def _store(op: FragStore) -> tuple[RegStore, str]:
+    """Rule F12; also the reason of the choice, for the plan."""
+    obstacle = _stmatrix_obstacle(op)
+    guard = isinstance(op.dest.root, Param) and not _inside(op.dest)
+    new = RegStore(op.frag, op.dest, "store" if obstacle else "stmatrix", guard, span=op.span, threads=op.threads)
+    where = f"line {op.span.line}: " if op.span is not None else ""
+    how = f"element stores, because {obstacle}" if obstacle else "stmatrix"
+    guarded = ", guarded: the tile may overhang the array" if guard else ""
+    return new, f"{where}`{op.frag.frag.name}` to `{op.dest.root.name}` by {how}{guarded}"
+
+
+def _stmatrix_obstacle(op: FragStore) -> str | None:
+    root, layout = op.dest.root, op.frag.frag.layout
+    if not isinstance(root, Buffer) or root.storage != "shared":
+        return "the destination is not in shared memory"
+    if BYTES[root.type] != 2:
+        return f"the destination's type {root.type} does not have 16 bits"
+    if not isinstance(layout, AccumulatorLayout) or op.dest.static_shape != (layout.m, layout.n):
+        return "the tile is not a whole accumulator"
+    if layout.n % STMATRIX_COLUMNS:
+        return f"{layout.n} columns are not a multiple of {STMATRIX_COLUMNS}"
+    column = op.dest.offsets[-1]
+    aligned = isinstance(column, int) and column % ROW_PIECE == 0
+    if not aligned or root.cols % ROW_PIECE or op.dest.kept[-1] != len(root.shape) - 1:
+        return "rows are not certain to start on 16 bytes"
+    return None
+
+
+def _inside(view: View) -> bool:
+    """Whether the view provably lies inside its parameter along every dimension that it keeps."""
+    for d in view.kept:
+        dim, extent, offset = (view.root.shape or ())[d], view.extents[d], view.offsets[d]
+        extent_known = extent.known
+        # The root's extents are Dims for parameters.
+        if not isinstance(dim, int) and offset == 0 and extent.equals(dim):
+            continue
+        limit = dim if isinstance(dim, int) else dim.known
+        last = _highest(offset)
+        if limit is None or extent_known is None or last is None or last + extent_known > limit:
+            return False
+    return True
+
+
+def _highest(offset: Value | int) -> int | None:
+    if isinstance(offset, int):
+        return offset
+    return offset.bounds[1] - 1 if offset.bounds is not None else None

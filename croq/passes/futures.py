@@ -1,0 +1,196 @@
+"""How deep each wait for an MMA must be.
+
+Rules (PTX ISA, "wgmma.wait_group")
+    F1  Every MMA is a commit group of its own; groups of a warp complete in the order of their commits.
+    F2  `wait f` becomes `wait_group d` with the largest d that still guarantees f: the fewest groups committed after f
+        on any path that leads here. Loops are followed until nothing changes. Waiting for several futures is one wait.
+    F3  A wait with depth d also completes every older group. A wait for what an earlier one has completed is dropped.
+    F4  Between the issue of an MMA and the first wait that covers it nothing may touch its accumulator, nor write a
+        fragment that it reads (E-1120). Another MMA on the same accumulator is in order and may follow (PTX ISA,
+        "wgmma").
+    F5  The registers of what a wait completes are pinned behind it: the compiler must not move their reads above.
+
+Needs: mma. Adds: notes["waits"] for the plan. Leaves no `future.wait`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from croq.diagnostics import Sink
+from croq.ir.core import Block, Op, Value
+from croq.ir.hw import RegMap, Section, WgmmaCommit, WgmmaIssue, WgmmaWait
+from croq.ir.objects import Fragment, FragRef, Kernel
+from croq.ir.scalar import Break, Continue, For, If, While
+from croq.ir.tile import FutureWait
+from croq.passes.base import Pass
+
+State = dict[Value, int]  # future in flight -> fewest groups committed after it on any path
+
+
+@dataclass(frozen=True)
+class Futures(Pass):
+    name: ClassVar[str] = "futures"
+
+    def apply(self, kernel: Kernel, sink: Sink) -> None:
+        flow = _Flow(sink)
+        flow.block(kernel.body, {})
+        flow.report = True
+        flow.block(kernel.body, {})
+        kernel.notes["waits"] = []
+        _rewrite(kernel.body, flow, kernel.notes["waits"])
+
+
+@dataclass
+class _Batch:
+    issue: WgmmaIssue
+
+    @property
+    def reads(self) -> Fragment | None:
+        return self.issue.a.frag if isinstance(self.issue.a, FragRef) else None
+
+    @property
+    def frags(self) -> tuple[FragRef, ...]:
+        a = self.issue.a
+        return (self.issue.acc, a) if isinstance(a, FragRef) else (self.issue.acc,)
+
+
+@dataclass
+class _Flow:
+    """Forward data flow over structured control flow. `depth` and `completes` gather what holds on every visit."""
+
+    sink: Sink
+    report: bool = False
+    depth: dict[FutureWait, int] = field(default_factory=dict)
+    completes: dict[FutureWait, dict[Value, None]] = field(default_factory=dict)
+    batches: dict[Value, _Batch] = field(default_factory=dict)
+    last_issue: WgmmaIssue | None = None
+    exits: list[list[State]] = field(default_factory=list)  # states at `break` and `continue` of the loops around
+
+    def block(self, block: Block, state: State | None) -> State | None:
+        """The state after the block; None where its end is not reached."""
+        for op in block.ops:
+            if state is None:
+                return None
+            state = self.op(op, state)
+        return state
+
+    def op(self, op: Op, state: State) -> State | None:
+        if isinstance(op, WgmmaIssue):
+            self.check(op, state)
+            self.last_issue = op
+        elif isinstance(op, WgmmaCommit):
+            assert op.future is not None and self.last_issue is not None
+            self.batches[op.future] = _Batch(self.last_issue)
+            return {**{f: n + 1 for f, n in state.items()}, op.future: 0}
+        elif isinstance(op, FutureWait):
+            return self.wait(op, state)
+        elif isinstance(op, If):
+            after = self.block(op.then, dict(state))
+            other = self.block(op.otherwise, dict(state)) if op.otherwise is not None else state
+            return _join(after, other)
+        elif isinstance(op, (For, While)):
+            return self.loop(op, state)
+        elif isinstance(op, (Break, Continue)):
+            self.exits[-1].append(state)
+            return None
+        elif isinstance(op, Section):
+            after = self.block(op.body, dict(state))
+            return _join(state, after) if op.condition is not None else after
+        else:
+            self.check(op, state)
+            if not isinstance(op, RegMap):
+                for region in op.regions():
+                    state = self.block(region, state) or {}
+        return state
+
+    def loop(self, op: For | While, state: State) -> State:
+        """Entry and back edge meet at the head; `break` and `continue` are taken to meet there too (conservative)."""
+        head = state
+        while True:
+            self.exits.append([])
+            after: State | None = head
+            for region in op.regions():
+                after = self.block(region, dict(after)) if after is not None else None
+            joined = _join(head, after)
+            for exit_state in self.exits.pop():
+                joined = _join(joined, exit_state)
+            assert joined is not None
+            if joined == head:
+                return head
+            head = joined
+
+    def wait(self, op: FutureWait, state: State) -> State:
+        waited = [state[f] for f in op.futures if f in state]
+        if not waited:
+            return state
+        depth = min(waited)
+        self.depth[op] = min(depth, self.depth.get(op, depth))
+        depth = self.depth[op]
+        done = {f: None for f, n in state.items() if n >= depth}
+        self.completes.setdefault(op, {}).update(done)
+        return {f: n for f, n in state.items() if f not in done}
+
+    def check(self, op: Op, state: State) -> None:
+        """F4."""
+        if not self.report or not state:
+            return
+        for inner in [op, *(o for region in op.regions() for o in region.walk())]:
+            for effect in inner.effects():
+                if isinstance(effect.target, FragRef):
+                    self.check_access(inner, effect.target.frag, effect.kind, state)
+
+    def check_access(self, op: Op, frag: Fragment, kind: str, state: State) -> None:
+        for future in state:
+            batch = self.batches[future]
+            same_accumulator = isinstance(op, WgmmaIssue) and op.acc.frag is frag
+            if batch.issue.acc.frag is frag and not same_accumulator:
+                what = (
+                    f"`{frag.name}` is {'read' if kind == 'read' else 'written'} while an MMA still accumulates into it"
+                )
+            elif batch.reads is frag and kind == "write":
+                what = f"`{frag.name}` is written while an MMA still reads it"
+            else:
+                continue
+            name = future.name or "the future"
+            self.sink.error(
+                "E-1120",
+                op.span,
+                what,
+                labels=[(batch.issue.span, "the MMA is issued here")] if batch.issue.span else [],
+                notes=["an asynchronous MMA may use its registers until it has been waited for"],
+                hint=f"put `wait {name};` before this statement",
+            )
+
+
+def _join(a: State | None, b: State | None) -> State | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return {f: min(a.get(f, n), b.get(f, n)) for f, n in {**a, **b}.items()}
+
+
+def _rewrite(block: Block, flow: _Flow, notes: list[dict[str, Any]]) -> None:
+    result: list[Op] = []
+    for op in block.ops:
+        for region in op.regions():
+            _rewrite(region, flow, notes)
+        if not isinstance(op, FutureWait):
+            result.append(op)
+            continue
+        names = [f.name for f in op.futures if f.name]
+        if op not in flow.depth:
+            notes.append(_note(op, names, 0, "an earlier wait has completed it already"))
+            continue
+        depth = flow.depth[op]
+        done = flow.completes[op]
+        frags = {ref.frag: ref for future in done for ref in flow.batches[future].frags}
+        result.append(WgmmaWait(depth, tuple(done), tuple(frags.values()), span=op.span, threads=op.threads))
+        if names:
+            younger = f"{depth} younger MMA{'s' if depth != 1 else ''} may be in flight here on every path"
+            notes.append(_note(op, names, depth, younger if depth else "no younger MMA is in flight on some path"))
+    block.ops[:] = result
+
+
+def _note(op: FutureWait, names: list[str], depth: int, why: str) -> dict[str, Any]:
+    return {"line": op.span.line if op.span else 0, "futures": names, "depth": depth, "why": why}

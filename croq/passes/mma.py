@@ -1,0 +1,198 @@
+"""Tile MMAs to WGMMA batches.
+
+Rules (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; hopper.md sections 3 and 4)
+    A1  An MMA is one batch: `wgmma.fence`, its m64nNk instructions, one commit group of its own. The fence stands
+        directly before the batch, after any wait loop (hopper.md 3.1).
+    A2  A synchronous MMA is an asynchronous one that is waited for at once.
+    A3  `acc = fill 0` whose accumulator nothing touches before the MMA of the same block: the first K-step overwrites
+        instead (scale-d = 0), and no register is zeroed.
+    A4  M is a multiple of 64 (row blocks are issued one after the other), N a multiple of 8 up to 256, K a multiple of
+        the step of 32 bytes; all four warps of a warpgroup execute it (E-1113).
+    A5  Operand tiles start on a swizzle repeat: a row offset that is a multiple of 8, a K offset that is a multiple of
+        the step (E-1113).
+
+Needs: participants, fragments, swizzles. Leaves no `mma`; waits are still `future.wait`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from croq.diagnostics import Sink
+from croq.ir.core import Block, Op, Value
+from croq.ir.hw import RegFill, WgmmaCommit, WgmmaFence, WgmmaIssue
+from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, View
+from croq.ir.rewrite import constant
+from croq.ir.tile import FutureWait, Mma
+from croq.ir.types import BYTES, FUTURE
+from croq.passes.base import Pass
+from croq.passes.values import divides
+from croq.target.sm90.limits import MATRIX_ROWS, WGMMA_K_BYTES, WGMMA_M, WGMMA_N
+
+OPERAND_TYPES = frozenset({"bf16", "f16", "tf32", "f8_e4m3", "f8_e5m2"})
+
+
+@dataclass(frozen=True)
+class MmaLowering(Pass):
+    name: ClassVar[str] = "mma"
+
+    def apply(self, kernel: Kernel, sink: Sink) -> None:
+        _block(kernel.body, sink)
+
+
+def _block(block: Block, sink: Sink) -> None:
+    overwrites = _foldable_fills(block)
+    dropped = set(overwrites.values())
+    result: list[Op] = []
+    for op in block.ops:
+        for region in op.regions():
+            _block(region, sink)
+        if isinstance(op, Mma):
+            result += _lower(op, accumulate=op not in overwrites, sink=sink)
+        elif op not in dropped:
+            result.append(op)
+    block.ops[:] = result
+
+
+def _foldable_fills(block: Block) -> dict[Op, Op]:
+    """A3: MMA -> the fill that it makes unnecessary."""
+    pending: dict[Fragment, Op] = {}
+    found: dict[Op, Op] = {}
+    for op in block.ops:
+        if isinstance(op, RegFill) and op.frag.slot is None and constant(op.value) == 0:
+            pending[op.frag.frag] = op
+            continue
+        if isinstance(op, Mma) and op.acc.frag in pending:
+            found[op] = pending.pop(op.acc.frag)
+        for frag in touched_fragments(op):
+            pending.pop(frag, None)
+    return found
+
+
+def touched_fragments(op: Op) -> set[Fragment]:
+    """Every fragment that the operation or its regions read or write."""
+    found: set[Fragment] = set()
+    for inner in [op, *(o for region in op.regions() for o in region.walk())]:
+        for effect in inner.effects():
+            if isinstance(effect.target, FragRef):
+                found.add(effect.target.frag)
+    return found
+
+
+def _lower(op: Mma, accumulate: bool, sink: Sink) -> list[Op]:
+    if not _legal(op, sink):
+        return []
+    a_type = _type(op.a)
+    assert op.acc.frag.shape is not None
+    m, n = op.acc.frag.shape
+    k = _k_extent(op)
+    touched = (op.acc, op.a) if isinstance(op.a, FragRef) else (op.acc,)
+    issue = WgmmaIssue(
+        op.acc,
+        op.a,
+        op.b,
+        m,
+        n,
+        k,
+        WGMMA_K_BYTES // BYTES[a_type],
+        op.a_layout == "col",
+        op.b_layout == "col",
+        accumulate,
+    )
+    future = op.future or Value(FUTURE)
+    result: list[Op] = [WgmmaFence(touched), issue, WgmmaCommit(future)]
+    if op.future is None:
+        result.append(FutureWait((future,)))
+    for made in result:
+        made.span, made.threads = op.span, op.threads
+    return result
+
+
+def _type(operand: View | FragRef) -> str:
+    element = operand.frag.type if isinstance(operand, FragRef) else operand.root.type
+    assert element is not None
+    return element
+
+
+def _shape(operand: View | FragRef) -> tuple[int, ...] | None:
+    return operand.frag.shape if isinstance(operand, FragRef) else operand.static_shape
+
+
+def _k_extent(op: Mma) -> int:
+    shape = _shape(op.a)
+    assert shape is not None
+    return shape[0] if op.a_layout == "col" else shape[1]
+
+
+def _legal(op: Mma, sink: Sink) -> bool:
+    problem = _problem(op)
+    if problem is None:
+        return True
+    message, note, hint = problem
+    sink.error("E-1113", op.span, message, notes=[note], hint=hint)
+    return False
+
+
+def _problem(op: Mma) -> tuple[str, str, str] | None:
+    """What WGMMA cannot do of this MMA: message, reason, remedy."""
+    element, acc = _type(op.a), op.acc.frag
+    shapes = [_shape(op.a), _shape(op.b), acc.shape]
+    if any(shape is None or len(shape) != 2 for shape in shapes):
+        return (
+            "the operands of an MMA are two-dimensional tiles of constant shape",
+            "tiles are cut at compile time",
+            "use constant extents",
+        )
+    if op.threads is None or not op.threads.whole_warpgroups():
+        who = "threads known only at run time" if op.threads is None else f"threads {op.threads}"
+        return (
+            f"this MMA is executed by {who}, not by whole warpgroups",
+            "WGMMA is a collective of 128 threads (PTX ISA)",
+            "move it out of the block that narrows the threads",
+        )
+    if element not in OPERAND_TYPES:
+        return (
+            f"no WGMMA multiplies `{element}`",
+            "operands are bf16, f16, tf32 or an 8-bit float",
+            "convert the operands",
+        )
+    assert acc.shape is not None
+    m, n = acc.shape
+    if m % WGMMA_M or n not in WGMMA_N:
+        return (
+            f"an accumulator of [{m}, {n}] is no multiple of m64nN, N = 8 .. 256 in steps of 8",
+            "the shapes of wgmma.mma_async (PTX ISA)",
+            "choose other tile sizes",
+        )
+    step = WGMMA_K_BYTES // BYTES[element]
+    if _k_extent(op) % step:
+        return (
+            f"K = {_k_extent(op)} is no multiple of {step}",
+            f"one instruction multiplies {WGMMA_K_BYTES} bytes along K",
+            "choose another K extent",
+        )
+    return _misplaced(op.a, op.a_layout == "col", step) or _misplaced(op.b, op.b_layout == "col", step)
+
+
+def _misplaced(operand: View | FragRef, transposed: bool, step: int) -> tuple[str, str, str] | None:
+    """A5."""
+    if isinstance(operand, FragRef):
+        return None
+    if not isinstance(operand.root, Buffer):
+        return (
+            f"`{operand.root.name}` is in global memory",
+            "WGMMA reads shared memory and registers (E-1115)",
+            "copy the tile to shared memory first",
+        )
+    rows = [o for d, o in enumerate(operand.offsets[:-1]) if d in operand.kept]
+    aligned_rows = all(divides(MATRIX_ROWS if not transposed else step, row) for row in rows)
+    lanes = operand.root.swizzle // BYTES[operand.root.type]
+    aligned_cols = divides(lanes if transposed else step, operand.offsets[-1]) if lanes else True
+    if aligned_rows and aligned_cols:
+        return None
+    return (
+        f"the tile of `{operand.root.name}` does not start where a matrix descriptor can",
+        "its first row must be a multiple of 8 and its first column a multiple of the K step (or of the slab, along N)",
+        "cut tiles at multiples of 8 rows",
+    )

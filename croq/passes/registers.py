@@ -1,0 +1,99 @@
+"""Register budgets of the warpgroups.
+
+Rules (PTX ISA, "setmaxnreg"; CUDA C++ programming guide, launch bounds; hopper.md 3.4)
+    R1  A request is a multiple of 8 in 24 .. 256 and is executed by whole warpgroups (E-1202).
+    R2  The registers of all warpgroups together fit the register file of 65536: each has what its last request says, or
+        the launch's even share where it makes none (E-2401).
+    R3  ptxas honours requests only with a register cap at entry: a kernel with requests and no `launch_bounds(.., n)`
+        is given a minimum of one block.
+
+Needs: participants. Adds: notes["registers"] for the plan, `min_blocks` by R3. Leaves no `setreg`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from croq.diagnostics import Sink
+from croq.ir.core import Block, Op
+from croq.ir.hw import Section, SetMaxNReg
+from croq.ir.objects import Kernel
+from croq.ir.rewrite import rewrite_blocks
+from croq.ir.tile import SetReg
+from croq.passes.base import Pass
+from croq.target.sm90.limits import (
+    REGISTERS_PER_CTA,
+    SETMAXNREG_MAX,
+    SETMAXNREG_MIN,
+    SETMAXNREG_STEP,
+    WARPGROUP_SIZE,
+)
+
+
+@dataclass(frozen=True)
+class Registers(Pass):
+    name: ClassVar[str] = "registers"
+
+    def apply(self, kernel: Kernel, sink: Sink) -> None:
+        requests: list[tuple[str, SetReg]] = []
+        _collect(kernel.body, "", requests)
+        for _, op in requests:
+            _check(op, sink)
+        if requests and not sink.failed:
+            _check_sum(kernel, requests, sink)
+            kernel.min_blocks = kernel.min_blocks or 1
+        kernel.notes["registers"] = [{"role": role, "setreg": op.count} for role, op in requests]
+        rewrite_blocks(kernel.body, _lower)
+
+
+def _collect(block: Block, role: str, found: list[tuple[str, SetReg]]) -> None:
+    for op in block.ops:
+        if isinstance(op, SetReg):
+            found.append((role, op))
+        inner = op.label if isinstance(op, Section) and op.role else role
+        for region in op.regions():
+            _collect(region, inner, found)
+
+
+def _check(op: SetReg, sink: Sink) -> None:
+    if op.count % SETMAXNREG_STEP or not SETMAXNREG_MIN <= op.count <= SETMAXNREG_MAX:
+        sink.error(
+            "E-1202",
+            op.span,
+            f"{op.count} is no register count that can be requested",
+            notes=[f"setmaxnreg takes multiples of {SETMAXNREG_STEP} from {SETMAXNREG_MIN} to {SETMAXNREG_MAX}"],
+            hint=f"use {max(SETMAXNREG_MIN, min(SETMAXNREG_MAX, op.count // SETMAXNREG_STEP * SETMAXNREG_STEP))}",
+        )
+    if op.threads is None or not op.threads.whole_warpgroups():
+        sink.error(
+            "E-1202",
+            op.span,
+            "the register request is not executed by whole warpgroups",
+            notes=["setmaxnreg must be executed by all warps of a warpgroup (PTX ISA)"],
+            hint="place it in a block that all 128 threads of a warpgroup run",
+        )
+
+
+def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -> None:
+    groups = -(-kernel.threads // WARPGROUP_SIZE)
+    share = min(REGISTERS_PER_CTA // kernel.threads // SETMAXNREG_STEP * SETMAXNREG_STEP, 255)
+    wanted = dict.fromkeys(range(groups), share)
+    for _, op in requests:
+        assert op.threads is not None
+        wanted.update(dict.fromkeys({t // WARPGROUP_SIZE for t in op.threads}, op.count))
+    total = WARPGROUP_SIZE * sum(wanted.values())
+    if total > REGISTERS_PER_CTA:
+        sink.error(
+            "E-2401",
+            requests[-1][1].span,
+            f"the warpgroups want {total} registers together, more than the {REGISTERS_PER_CTA} of the register file",
+            notes=[f"warpgroup {g}: {count} a thread" for g, count in sorted(wanted.items())],
+            hint="lower the largest request",
+        )
+
+
+def _lower(op: Op) -> list[Op] | None:
+    if isinstance(op, SetReg):
+        return [SetMaxNReg(op.direction, op.count, span=op.span, threads=op.threads)]
+    return None

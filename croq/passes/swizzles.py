@@ -1,0 +1,147 @@
+"""How each shared buffer is laid out: its swizzle and alignment, from the operations that touch it.
+
+Rules
+    S1  A swizzle that the source asks for (`.swiz<N>`) is taken; two different requests for one buffer are E-2201.
+    S2  The row of a swizzled tile is N bytes or a multiple of N (E-2202): wider rows are stored as N-byte column slabs.
+    S3  A buffer that an MMA reads is swizzled by the widest of 128, 64, 32 bytes that divides its row, unless S1 says
+        otherwise: matrix descriptors of the other layouts (8 x 16-byte core matrices) are not row-major tiles, so a
+        row that 32 does not divide is E-2203. (PTX ISA, wgmma "Shared Memory Matrix Layout"; hopper.md section 4)
+    S4  A buffer that fragments are stored to, and that nothing addresses as plain memory, gets the widest swizzle too:
+        eight rows of a stmatrix then fall in different banks.
+    S5  A buffer whose address is passed to a device function is plain row-major; with S1 or S3 that is E-2204.
+    S6  Everything else is plain row-major.
+    S7  Alignment: the swizzle's repeat (8 rows x N bytes: 1024, 512, 256), since the hardware XORs address bits; 128
+        for plain buffers that TMA touches, else 16. Slabs start on the repeat, so a tile of several slabs has a
+        multiple of eight rows (E-2202).
+
+Needs: tile IR. Adds: `swizzle`, `alignment`, `why` on every shared buffer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from croq.diagnostics import Sink
+from croq.ir.core import Op
+from croq.ir.hw import RegStore
+from croq.ir.objects import Buffer, Kernel, View
+from croq.ir.scalar import Call
+from croq.ir.tile import DmaCopy, FragStore, Mma, TmaLoad, TmaStore
+from croq.ir.types import BYTES
+from croq.passes.base import Pass
+from croq.source import Span
+
+WIDTHS = (128, 64, 32)
+
+
+@dataclass(frozen=True)
+class Swizzles(Pass):
+    name: ClassVar[str] = "swizzles"
+
+    def apply(self, kernel: Kernel, sink: Sink) -> None:
+        uses = _uses(kernel)
+        for buffer in kernel.buffers:
+            if buffer.storage == "shared":
+                _decide(buffer, uses[buffer], sink)
+
+
+@dataclass(frozen=True)
+class _Use:
+    kind: str  # mma | tma | copy | fragment | pointer | element
+    op: Op
+
+
+def _uses(kernel: Kernel) -> dict[Buffer, list[_Use]]:
+    uses: dict[Buffer, list[_Use]] = defaultdict(list)
+    for op in kernel.walk():
+        for view in _views(op):
+            if isinstance(view.root, Buffer):
+                uses[view.root].append(_Use(_kind(op), op))
+    return uses
+
+
+def _views(op: Op) -> Iterator[View]:
+    seen: list[Any] = [effect.target for effect in op.effects()]
+    for target in seen:
+        if isinstance(target, View):
+            yield target
+
+
+def _kind(op: Op) -> str:
+    if isinstance(op, Mma):
+        return "mma"
+    if isinstance(op, (TmaLoad, TmaStore)):
+        return "tma"
+    if isinstance(op, DmaCopy):
+        return "copy"
+    if isinstance(op, (RegStore, FragStore)):
+        return "fragment"
+    return "pointer" if isinstance(op, Call) else "element"
+
+
+def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
+    kinds = {use.kind for use in uses}
+    row_bytes = buffer.cols * BYTES[buffer.type]
+    widest = next((w for w in WIDTHS if row_bytes % w == 0), 0)
+    first = {kind: next(use.op.span for use in uses if use.kind == kind) for kind in kinds}
+
+    if buffer.requested_swizzle is not None:
+        buffer.swizzle, buffer.why = buffer.requested_swizzle, "the source asks for it"
+    elif "mma" in kinds:
+        if not widest:
+            sink.error(
+                "E-2203",
+                buffer.span,
+                f"`{buffer.name}` has rows of {row_bytes} bytes, which no matrix descriptor can describe",
+                labels=_labels((first["mma"], "an MMA reads it here")),
+                notes=[
+                    "a WGMMA operand in shared memory is swizzled by 128, 64 or 32 bytes, which must divide its row"
+                ],
+                hint="make the innermost extent a multiple of 32 bytes",
+            )
+        buffer.swizzle, buffer.why = widest, f"widest that divides a row of {row_bytes} bytes, for the MMA"
+    elif "fragment" in kinds and "pointer" not in kinds and widest and (buffer.rows % 8 == 0 or row_bytes == widest):
+        buffer.swizzle, buffer.why = widest, "stores of fragments then spread over all banks"
+    else:
+        buffer.swizzle, buffer.why = 0, "nothing needs a swizzle"
+
+    _check(buffer, row_bytes, widest, first, sink)
+    plain = 128 if "tma" in kinds else 16
+    buffer.alignment = 8 * buffer.swizzle if buffer.swizzle else plain
+
+
+def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[str, Span | None], sink: Sink) -> None:
+    width = buffer.swizzle
+    if not width:
+        return
+    if row_bytes % width:
+        sink.error(
+            "E-2202",
+            buffer.span,
+            f"a {width}-byte swizzle does not fit rows of {row_bytes} bytes of `{buffer.name}`",
+            notes=["the row must be as wide as the swizzle or a multiple of it"],
+            hint=f"use `.swiz<{widest}>`" if widest else "make the innermost extent a multiple of 32 bytes",
+        )
+    elif row_bytes > width and buffer.rows % 8:
+        sink.error(
+            "E-2202",
+            buffer.span,
+            f"`{buffer.name}` has {buffer.rows} rows in {row_bytes // width} column slabs, which need a multiple of 8",
+            notes=[f"the swizzle pattern repeats every 8 rows of {width} bytes, and each slab must start on a repeat"],
+            hint="use a multiple of 8 rows",
+        )
+    if "pointer" in first:
+        sink.error(
+            "E-2204",
+            first["pointer"],
+            f"`{buffer.name}` is swizzled, so a device function cannot address it as plain memory",
+            labels=_labels((buffer.span, f"{width}-byte swizzle: {buffer.why}")),
+            hint="pass a fragment instead, or drop `.swiz` where no MMA reads the buffer",
+        )
+
+
+def _labels(*pairs: tuple[Span | None, str]) -> list[tuple[Span, str]]:
+    return [(span, text) for span, text in pairs if span is not None]

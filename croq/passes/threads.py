@@ -1,0 +1,184 @@
+"""What a value looks like across the threads of a CTA: fixed numbers, the same everywhere, or different.
+
+Three questions that participation, election and barrier counts rest on:
+
+* `static(v)`: the value in every thread, where it follows from the thread index and constants alone;
+* `varies(v)`: may two threads that execute the same code see different values;
+* `groups(values, threads)`: which threads certainly agree on all of `values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croq.ir.core import Block, Op, Value
+from croq.ir.hw import RegMap
+from croq.ir.objects import Kernel, Variable
+from croq.ir.scalar import (
+    Binary,
+    BlockIndex,
+    Call,
+    Cast,
+    Const,
+    For,
+    If,
+    LoadElement,
+    Select,
+    Symbol,
+    ThreadIndex,
+    Unary,
+    VarDeclare,
+    VarGet,
+    VarSet,
+    While,
+)
+from croq.ir.tile import FragMap
+from croq.ir.types import ThreadSet
+
+_INTEGER = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "shl": np.left_shift, "shr": np.right_shift,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "min": np.minimum, "max": np.maximum,
+    "lt": np.less, "gt": np.greater, "le": np.less_equal, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "land": np.logical_and, "lor": np.logical_or,
+}  # fmt: skip
+
+
+class ThreadAnalysis:
+    """Of one kernel as it is at construction; make a new one after rewriting."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.threads = kernel.threads
+        self.definition: dict[Value, Op] = {}
+        for op in kernel.walk():
+            for value in op.results():
+                self.definition[value] = op
+        self._static: dict[Value, NDArray[np.int64] | None] = {}
+        self._varies: dict[Value, bool] = {}
+        self._varying_vars: set[Variable] = set()
+        self._find_varying_variables(kernel.body)
+
+    # ------------------------------------------------------------------------------------------------- static values
+    def static(self, value: Value) -> NDArray[np.int64] | None:
+        """[threads] int64 (bool as 0/1), or None."""
+        if value not in self._static:
+            self._static[value] = self._evaluate(value)
+        return self._static[value]
+
+    def _evaluate(self, value: Value) -> NDArray[np.int64] | None:
+        op = self.definition.get(value)
+        if isinstance(op, ThreadIndex):
+            return np.arange(self.threads, dtype=np.int64)
+        if isinstance(op, Const) and not isinstance(op.value, float):
+            return np.full(self.threads, int(op.value), dtype=np.int64)
+        if isinstance(op, Binary):
+            left, right = self.static(op.left), self.static(op.right)
+            return None if left is None or right is None else _binary(op.op, left, right)
+        if isinstance(op, Unary):
+            operand = self.static(op.operand)
+            if operand is None:
+                return None
+            return _unary(op.op, operand)
+        if isinstance(op, Select):
+            condition, then, otherwise = (self.static(v) for v in (op.condition, op.then, op.otherwise))
+            if condition is None or then is None or otherwise is None:
+                return None
+            return np.asarray(np.where(condition != 0, then, otherwise), dtype=np.int64)
+        if isinstance(op, Cast) and not op.result.type.startswith(("f", "bf", "tf")):
+            return self.static(op.operand)
+        return None
+
+    # ---------------------------------------------------------------------------------------------------- uniformity
+    def varies(self, value: Value) -> bool:
+        if value not in self._varies:
+            self._varies[value] = True  # a cycle is impossible; this is for a value asked about while being decided
+            self._varies[value] = self._decide(value)
+        return self._varies[value]
+
+    def _decide(self, value: Value) -> bool:
+        known = self.static(value)
+        if known is not None:
+            return bool(self.threads) and bool((known != known[0]).any())
+        op = self.definition.get(value)
+        if isinstance(op, (Const, Symbol, BlockIndex)):
+            return False
+        if isinstance(op, VarGet):
+            return op.var in self._varying_vars
+        if isinstance(op, For):
+            return self.varies(op.count)
+        if op is None or isinstance(op, (ThreadIndex, Call, FragMap, RegMap)):
+            return True
+        if isinstance(op, LoadElement):
+            return any(self.varies(v) for v in op.operands())
+        if op.PURE:
+            return any(self.varies(v) for v in op.operands())
+        return value.type != "future"
+
+    def _find_varying_variables(self, body: Block) -> None:
+        """A variable varies when a varying value is stored in it, or any value under control flow that varies."""
+        while True:
+            before = len(self._varying_vars)
+            self._varies.clear()
+            self._visit(body, divergent=False)
+            if len(self._varying_vars) == before:
+                return
+
+    def _visit(self, block: Block, divergent: bool) -> None:
+        for op in block.ops:
+            if (isinstance(op, VarSet) and (divergent or self.varies(op.value))) or (
+                isinstance(op, VarDeclare) and self.varies(op.init)
+            ):
+                self._varying_vars.add(op.var)
+            inner = divergent or self._diverges(op)
+            for region in op.regions():
+                self._visit(region, inner)
+
+    def _diverges(self, op: Op) -> bool:
+        """Whether threads of one *role* may disagree about running op's region; roles themselves do not count."""
+        if isinstance(op, If):
+            return self.varies(op.condition) and self.static(op.condition) is None
+        if isinstance(op, For):
+            return self.varies(op.count)
+        if isinstance(op, While):
+            return self.varies(op.condition)
+        return isinstance(op, (FragMap, RegMap))
+
+    # --------------------------------------------------------------------------------------------------------- groups
+    def groups(self, values: Iterable[Value], threads: ThreadSet) -> list[ThreadSet]:
+        """The coarsest partition of `threads` inside whose parts every one of `values` is certainly the same."""
+        values = list(values)
+        parts: dict[Hashable, list[int]] = {}
+        for thread in threads:
+            parts.setdefault(tuple(self._key(v, thread) for v in values), []).append(thread)
+        return [ThreadSet.of(part) for part in parts.values()]
+
+    def _key(self, value: Value, thread: int) -> Hashable:
+        known = self.static(value)
+        if known is not None:
+            return int(known[thread])
+        if not self.varies(value):
+            return ("same", id(value))
+        op = self.definition.get(value)
+        if op is not None and op.PURE:
+            fixed = getattr(op, "op", None) or getattr(op, "fn", None)
+            return (op.NAME, fixed, value.type, *(self._key(v, thread) for v in op.operands()))
+        return ("thread", thread, id(value))
+
+
+def _unary(op: str, operand: NDArray[np.int64]) -> NDArray[np.int64]:
+    if op == "neg":
+        return -operand
+    return ~operand if op == "not" else (operand == 0).astype(np.int64)
+
+
+def _binary(op: str, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    if op in ("div", "mod", "cdiv"):
+        if (right == 0).any():
+            return None
+        quotient = np.trunc(left / right).astype(np.int64)
+        if op == "div":
+            return quotient
+        return left - quotient * right if op == "mod" else -(-left // right)
+    return np.asarray(_INTEGER[op](left, right)).astype(np.int64)
