@@ -1,0 +1,55 @@
+# make run    the main job: attention at sequence 8192 (on the GPU where there is one, else in the simulator)
+# make test   everything that needs no GPU, and the GPU tests where there is one
+# make lint   format, lint, types; then the functions that are more complex than 10, for information
+# make golden rewrites the recorded outputs that tests compare with; look at the diff before you keep it
+# make clean  removes what these commands made
+#
+# Each makes .venv and installs what it needs on first use. PYTHON=python3.12 picks another interpreter;
+# ARGS="--seq 4096" is handed to `croq run`, TESTS="tests/passes -k events" to pytest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?= --seq 8192
+TESTS ?=
+WORKERS ?= auto
+
+.DELETE_ON_ERROR:
+.PHONY: run test lint golden clean
+
+run: $(VENV)/.for-run
+	$(BIN)/croq run $(ARGS)
+
+test: $(VENV)/.for-test
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+lint: $(VENV)/.for-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@echo "functions over complexity 10 (reported, not refused):"
+	@$(BIN)/ruff check --select C901 --exit-zero --output-format concise croq
+
+golden: $(VENV)/.for-test
+	$(BIN)/python -m pytest -n $(WORKERS) --update-golden $(TESTS)
+	git --no-pager diff --stat
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find croq tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "croq needs Python 3.11 or newer, and '$(PYTHON)' is not that: say which, e.g. make PYTHON=python3.12" >&2; \
+	  exit 3; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# An editable install: a change of croq/, grammar/, runtime/ or kernels/ needs no second one.
+$(VENV)/.for-run: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.for-test: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,plot]'
+	touch $@ $(VENV)/.for-run
