@@ -3,7 +3,8 @@
 At every stage: operands are defined before use and visible (structured dominance), scalar operations have consistent
 types, objects are declared in the kernel under unique names, fragments and variables come to life before they are
 used, `break` and `continue` stand in loops. At stage "hw" also: no tile operation is left, events are lowered, buffers
-are placed, fragments have layouts, and machine operations are ones that the machine has.
+are placed, fragments have layouts, and machine operations are ones that the machine has (its target registers those
+questions with `check`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from croq.diagnostics import Diagnostic, InternalError, make
 from croq.ir import hw, scalar
@@ -19,11 +20,11 @@ from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.notation import KEYWORDS, op_fields
 from croq.ir.objects import Buffer, Event, Fragment, Kernel, Variable, View
 from croq.ir.printer import print_op
-from croq.ir.types import BYTES, FLOATS, INTEGERS
-from croq.target.sm90 import limits
+from croq.ir.types import FLOATS, INTEGERS
 
 Stage = Literal["tile", "hw"]
 CODE = "E-9001"
+_Check = TypeVar("_Check", bound=Callable[[Any], Iterator[str]])
 
 
 def verify(kernel: Kernel, stage: Stage) -> None:
@@ -165,10 +166,21 @@ def _unlowered(obj: Object) -> Iterator[str]:
 
 
 # ----------------------------------------------------------------------------------------------------------- types
+def check(*classes: type[Op]) -> Callable[[_Check], _Check]:
+    """Register what to ask about operations of some classes; a target does so for those of the machine."""
+
+    def register(fn: _Check) -> _Check:
+        for cls in classes:
+            _CHECKS[cls] = fn
+        return fn
+
+    return register
+
+
 def _type_faults(op: Op) -> Iterator[str]:
-    check = _CHECKS.get(type(op))
-    if check is not None:
-        yield from check(op)
+    found = _CHECKS.get(type(op))
+    if found is not None:
+        yield from found(op)
 
 
 def _same(what: str, *types: str | None) -> Iterator[str]:
@@ -242,38 +254,16 @@ def _loop(op: scalar.For) -> Iterator[str]:
     yield from _same("a loop's iterator and count", op.iv.type, op.count.type)
 
 
-def _wgmma(op: hw.WgmmaIssue) -> Iterator[str]:
-    type = op.b.root.type
-    if op.m % limits.WGMMA_M or op.m <= 0 or op.n not in limits.WGMMA_N:
-        yield f"no wgmma has the shape {op.m} x {op.n}"
-    if op.k_step * BYTES[type] != limits.WGMMA_K_BYTES or op.k % op.k_step or op.k <= 0:
-        yield f"K = {op.k} in steps of {op.k_step} {type}"
-    if (op.a_transposed or op.b_transposed) and BYTES[type] != 2:
-        yield f"a transposed operand of {type}"
-    if not isinstance(op.a, View) and op.a_transposed:
-        yield "a transposed operand in registers"
-
-
-def _setmaxnreg(op: hw.SetMaxNReg) -> Iterator[str]:
-    if not limits.is_setmaxnreg(op.count):
-        yield f"setmaxnreg of {op.count}"
-
-
-def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive) -> Iterator[str]:
-    if not 0 <= op.barrier < limits.NAMED_BARRIERS or op.count % limits.WARP_SIZE or op.count <= 0:
-        yield f"named barrier {op.barrier} of {op.count} threads"
-
-
 def _registers(*refs: str) -> Callable[[Any], Iterator[str]]:
     """Fragments in these fields must have layouts by now."""
 
-    def check(op: Any) -> Iterator[str]:
+    def look(op: Any) -> Iterator[str]:
         for name in refs:
             frag = getattr(op, name).frag
             if frag.layout is None or frag.type is None:
                 yield f"fragment `{frag.name}` has no layout yet"
 
-    return check
+    return look
 
 
 def _reg_copy(op: hw.RegCopy) -> Iterator[str]:
@@ -303,10 +293,6 @@ _CHECKS: dict[type[Op], Callable[[Any], Iterator[str]]] = {
     scalar.For: _loop,
     scalar.While: lambda op: _bool("the condition", op.condition),
     scalar.If: lambda op: _bool("the condition", op.condition),
-    hw.WgmmaIssue: _wgmma,
-    hw.SetMaxNReg: _setmaxnreg,
-    hw.NamedBarrierSync: _named,
-    hw.NamedBarrierArrive: _named,
     hw.RegFill: _fill,
     hw.RegCopy: _reg_copy,
     hw.RegMap: _registers("domain"),

@@ -104,7 +104,7 @@ def _whole_warps(op: Op, frag: Fragment, sink: Sink) -> None:
     if op.threads is not None and not op.threads.whole_warps():
         report(
             sink,
-            "E-2121",
+            "E-2111",
             op.span,
             f"the lanes that hold a row of `{frag.name}` do not all run this reduction",
             notes=[f"the threads that run it are {op.threads}; a reduction exchanges values between lanes of a warp"],

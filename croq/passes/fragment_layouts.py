@@ -13,13 +13,13 @@ from typing import Literal
 
 from croq.diagnostics import Sink
 from croq.ir.core import Op, Value
-from croq.ir.hw import Section
 from croq.ir.objects import Fragment, FragRef, Kernel, View
-from croq.ir.rewrite import ancestors, parent_map
+from croq.ir.rewrite import parent_map
 from croq.ir.scalar import FragDeclare, FragRead, FragWrite
-from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore, Mma, Scope
-from croq.ir.types import BYTES, ThreadSet
+from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore, Mma
+from croq.ir.types import BYTES
 from croq.passes.fragment_checks import check_collectives, check_links, report
+from croq.passes.fragment_units import Unit, described, unit_of
 from croq.source import Span
 from croq.target.sm90 import limits
 from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
@@ -59,15 +59,6 @@ class Link:
         return f"accessed with `{{}}` in the `apply`{where}"
 
 
-@dataclass(frozen=True)
-class Unit:
-    """The threads that one fragment is spread over: `count` of each `width` threads, None where it is not known."""
-
-    width: int | None  # threads of the enclosing warpgroup or warp level; None: the CTA
-    count: int | None
-    warpgroup: bool  # exactly the threads of one warpgroup
-
-
 def infer(kernel: Kernel, sink: Sink) -> bool:
     """Fill in type, shape, layout and the reason of every fragment; False when the sink got an error."""
     before = len(sink.diagnostics)
@@ -99,7 +90,7 @@ class _Inference:
     # ---------------------------------------------------------------------------------------------------- collection
     def _collect(self, op: Op) -> None:
         for frag in _used(op):
-            self.units.setdefault(frag, []).append((self._unit(op), op))
+            self.units.setdefault(frag, []).append((unit_of(op, self.parents), op))
         if isinstance(op, Mma):
             self._mma(op)
         elif isinstance(op, FragCopy):
@@ -279,13 +270,12 @@ class _Inference:
         for frag in family:
             for unit, op in self.units.get(frag, []):
                 if not unit.warpgroup:
-                    text = f"{unit.count} threads" if unit.count is not None else "threads that are not known"
                     report(
                         self.sink,
                         "E-1156" if isinstance(rows.op, FragReduce) else "E-1152",
                         rows.span,
                         f"the rows of `{rows.b.name}` are in no thread's reach",
-                        labels=[(op.span, f"`{frag.name}` is spread over {text} here")],
+                        labels=[(op.span, f"`{frag.name}` is spread over {described(unit)} here")],
                         notes=["rows are held together only in a whole warpgroup of 128 threads"],
                         hint="put the fragment inside a `: group-4` level",
                     )
@@ -324,8 +314,9 @@ class _Inference:
             seed.frag.why = seed.frag.why or seed.text
         queue = [seed.frag for seed in seeds]
         if not seeds:
-            family[0].why = "no MMA uses it, but its rows are needed"
-            queue = [family[0]]
+            matrix = next(link.b for link in links if link.kind == "row")
+            matrix.why = "no MMA uses it, but its rows are needed"
+            queue = [matrix]
         reached = set(queue)
         for frag in queue:
             for link in links:
@@ -346,7 +337,7 @@ class _Inference:
         if unit.count is None:
             report(
                 self.sink,
-                "E-2120",
+                "E-2101",
                 frag.span or op.span,
                 f"the threads that hold `{frag.name}` are not known",
                 labels=[(op.span, "used here by threads that are not one range in each unit")],
@@ -359,7 +350,7 @@ class _Inference:
                     self.sink,
                     "E-1152",
                     use.span,
-                    f"`{frag.name}` is spread over {unit.count} threads, but {_count(other)} run this",
+                    f"`{frag.name}` is spread over {unit.count} threads, but {described(other)} run this",
                     labels=[(op.span, f"{unit.count} threads run this")],
                     notes=["elements of the threads that do not run it would be left out"],
                     hint="use a fragment only where all its threads run",
@@ -368,34 +359,6 @@ class _Inference:
         assert frag.shape is not None
         frag.layout = UniformLayout(frag.shape, unit.count)
         frag.why = f"no MMA is linked to it: spread evenly over the {unit.count} threads of its unit"
-
-    def _unit(self, op: Op) -> Unit:
-        level = next(
-            (
-                around.level
-                for around in ancestors(op, self.parents)
-                if isinstance(around, Scope | Section) and around.level in ("group-4", "group")
-            ),
-            None,
-        )
-        width = {"group-4": limits.WARPGROUP_SIZE, "group": limits.WARP_SIZE, None: None}[level]
-        count = _per_unit(op.threads, width)
-        whole = op.threads is None or op.threads.whole_warpgroups()
-        return Unit(width, count, whole and count == limits.WARPGROUP_SIZE)
-
-
-def _per_unit(threads: ThreadSet | None, width: int | None) -> int | None:
-    """Threads of each unit, when each unit has one contiguous range and all ranges have one length."""
-    if threads is None:
-        return width
-    if width is None:
-        return len(threads) if len(threads.ranges) == 1 else None
-    pieces: dict[int, list[int]] = {}
-    for thread in threads:
-        pieces.setdefault(thread // width, []).append(thread)
-    counts = {len(piece) for piece in pieces.values()}
-    contiguous = all(piece[-1] - piece[0] == len(piece) - 1 for piece in pieces.values())
-    return counts.pop() if len(counts) == 1 and contiguous else None
 
 
 def _used(op: Op) -> Iterator[Fragment]:
@@ -426,7 +389,3 @@ def _line(span: Span | None) -> str:
 
 def _dims(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, shape))}]"
-
-
-def _count(unit: Unit) -> str:
-    return f"{unit.count} threads" if unit.count is not None else "threads that are not known"

@@ -85,7 +85,7 @@ class _Split:
             if op in self.elements and op not in natural and not isinstance(op, VarDeclare | VarSet):
                 report(
                     self.sink,
-                    "E-2122",
+                    "E-2112",
                     op.span,
                     "this runs once a row, but uses a mutable scalar that other statements use for each element",
                     labels=[(self.op.span, "in this `apply`")],

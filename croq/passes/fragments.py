@@ -32,7 +32,7 @@ Rules (sources: LR = language reference, by section; PTX = PTX ISA, "Register Fr
                          reg.reduce_row max, @r, @acc ; reg.shuffle_reduce max, @r, lanes=4
     F12 store        16-bit accumulators leave for a shared tile of their own shape by `stmatrix` where every 16-byte
                      row piece is in one piece; all else is element stores, guarded unless the view provably lies
-                     inside the parameter.                                                            LR 11.2 (mma.store)
+                     inside the parameter.                                                          LR 11.2 (mma.store)
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ from croq.passes.moves import Moves
 from croq.passes.participants import Participants
 from croq.passes.prologue import Prologue
 from croq.passes.registers import Registers
+from croq.passes.releases import Releases
 from croq.passes.shared_memory import SharedMemory
+from croq.passes.simplify import Simplify
 from croq.passes.swizzles import Swizzles
 
 Observer = Callable[[str, Kernel], None]
@@ -32,9 +34,11 @@ def passes() -> list[Pass]:
         Moves(),
         MmaLowering(),  # after fragments: zero fills that an MMA absorbs are `reg.fill` by then
         Futures(),
+        Releases(),  # a check; after futures, whose waits know what they complete
         Registers(),
         Fences(),  # after moves and mma: it looks at the stores and barriers that they made
         SharedMemory(),  # after events: only they know how many barriers there are
+        Simplify(),  # after everything that computes slots, parities and coordinates
         Prologue(),  # last
     ]
 

@@ -1,8 +1,8 @@
 """Integers over symbolic dimensions: `cdiv(Q_SEQ, 128)`, `2*K + 1`.
 
 A `Dim` is kept in a normal form: a sum of integer coefficients times products of atoms, where an atom is a symbol or an
-irreducible quotient, remainder or minimum. Two equal normal forms are equal expressions; unequal ones may still be equal
-in value, so comparison has three answers. Symbols stand for positive integers (they are extents of arrays).
+irreducible quotient, remainder or minimum. Two equal normal forms are equal expressions; unequal ones may still be
+equal in value, so comparison has three answers. Symbols stand for positive integers (they are extents of arrays).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Dim:
         difference = self - other
         if difference.known is not None:
             return difference.known == 0
-        if not difference.terms or all(c > 0 for _, c in difference.terms) and _positive_constant(difference):
+        if all(c > 0 for _, c in difference.terms) and _positive_constant(difference):
             return False
         return None
 
@@ -191,5 +191,9 @@ def _positive_constant(dim: Dim) -> bool:
 
 
 def _factor(dim: Dim) -> str:
-    text = str(dim)
-    return text if text.isalnum() or text.endswith(")") or text.replace("_", "").isalnum() else f"({text})"
+    """An operand of a quotient or remainder: in parentheses unless it is one number, name or call."""
+    if len(dim.terms) == 1 and dim.terms[0][1] == 1 and len(dim.terms[0][0]) == 1:
+        single = dim.terms[0][0][0].op in ("sym", "cdiv", "min", "max")
+    else:
+        single = dim.known is not None and dim.known >= 0
+    return str(dim) if single else f"({dim})"

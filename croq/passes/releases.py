@@ -1,0 +1,145 @@
+"""Buffers that are given back while an MMA still reads them. A check; it changes nothing.
+
+Rules
+    L1  A load into a buffer is guarded by the ready events that its role waits for before it, in the same block: all of
+        them must have been triggered before the copy engine may overwrite a slot.
+    L2  A trigger by which the last guard of a buffer falls, for the very slot that an MMA in flight reads, is an error
+        (E-1121): the next load may land under the MMA. Slots are compared as expressions; where they cannot be shown
+        equal (a kernel that releases the previous stage, say) nothing is reported here.
+
+Needs: futures (waits know what they complete), moves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from croq.diagnostics import Sink
+from croq.ir.core import Block, Op, Value
+from croq.ir.hw import (
+    BulkTensorLoad,
+    Elect,
+    MbarrierArrive,
+    MbarrierWait,
+    NamedBarrierArrive,
+    WgmmaCommit,
+    WgmmaIssue,
+    WgmmaWait,
+)
+from croq.ir.objects import Buffer, Event, Kernel, View
+from croq.ir.scalar import For, If, While
+from croq.passes.base import Pass
+from croq.passes.keys import expression_keys
+
+State = dict[Value, frozenset[Event]]  # MMA in flight -> events triggered since its issue, on every path
+
+
+@dataclass(frozen=True)
+class Releases(Pass):
+    name: ClassVar[str] = "releases"
+
+    def apply(self, kernel: Kernel, sink: Sink) -> None:
+        guards = _guards(kernel.body)
+        if guards:
+            _Flow(guards, expression_keys(kernel), sink).block(kernel.body, {})
+
+
+def _guards(body: Block) -> dict[Buffer, list[frozenset[Event]]]:
+    """L1: for each load of a buffer, the ready events waited for before it."""
+    found: dict[Buffer, list[frozenset[Event]]] = defaultdict(list)
+
+    def visit(block: Block) -> None:
+        waited: set[Event] = set()
+        for op in block.ops:
+            if isinstance(op, MbarrierWait) and op.event.ready:
+                waited.add(op.event)
+            elif isinstance(op, Elect):
+                for inner in op.body.walk():
+                    if isinstance(inner, BulkTensorLoad) and isinstance(inner.dest.root, Buffer) and waited:
+                        found[inner.dest.root].append(frozenset(waited))
+            else:
+                for region in op.regions():
+                    visit(region)
+
+    visit(body)
+    return found
+
+
+class _Flow:
+    def __init__(self, guards: dict[Buffer, list[frozenset[Event]]], keys: dict[Value, Hashable], sink: Sink) -> None:
+        self.guards = guards
+        self.keys = keys
+        self.sink = sink
+        self.issues: dict[Value, WgmmaIssue] = {}
+        self.last_issue: WgmmaIssue | None = None
+
+    def block(self, block: Block, state: State) -> State:
+        for op in block.ops:
+            state = self.op(op, state)
+        return state
+
+    def op(self, op: Op, state: State) -> State:
+        if isinstance(op, WgmmaIssue):
+            self.last_issue = op
+        elif isinstance(op, WgmmaCommit):
+            assert op.future is not None and self.last_issue is not None
+            self.issues[op.future] = self.last_issue
+            return {**state, op.future: frozenset()}
+        elif isinstance(op, WgmmaWait):
+            return {f: events for f, events in state.items() if f not in op.futures}
+        elif isinstance(op, (MbarrierArrive, NamedBarrierArrive)) and op.event is not None:
+            state = {f: events | {op.event} for f, events in state.items()}
+            self.check(op, op.event, state)
+        elif isinstance(op, If):
+            after = self.block(op.then, state)
+            return _join(after, self.block(op.otherwise, state) if op.otherwise is not None else state)
+        elif isinstance(op, (For, While)):
+            for region in op.regions():  # what is in flight at the back edge was issued and released in one pass
+                state = _join(state, self.block(region, state))
+        else:
+            for region in op.regions():
+                state = self.block(region, state)
+        return state
+
+    def check(self, op: MbarrierArrive | NamedBarrierArrive, event: Event, state: State) -> None:
+        slot = op.slot if isinstance(op, MbarrierArrive) else None
+        for future, triggered in state.items():
+            issue = self.issues[future]
+            for view in (issue.a, issue.b):
+                if (
+                    isinstance(view, View)
+                    and isinstance(view.root, Buffer)
+                    and self.falls(event, slot, view, triggered)
+                ):
+                    self.report(op, event, issue, view.root, future)
+
+    def falls(self, event: Event, slot: Value | None, view: View, triggered: frozenset[Event]) -> bool:
+        """L2: whether this trigger is the last that a load of the view's slot needs."""
+        assert isinstance(view.root, Buffer)
+        sites = self.guards.get(view.root, [])
+        if not sites or not all(event in guard and guard <= triggered for guard in sites):
+            return False
+        return self.key(slot) == self.key(view.slot)
+
+    def key(self, slot: Value | int | None) -> Hashable:
+        if slot is None:
+            return 0
+        return slot if isinstance(slot, int) else self.keys.get(slot, id(slot))
+
+    def report(self, op: Op, event: Event, issue: WgmmaIssue, buffer: Buffer, future: Value) -> None:
+        name = future.name or "the future"
+        self.sink.error(
+            "E-1121",
+            op.span,
+            f"`{event.name}` gives `{buffer.name}` back while an MMA still reads it",
+            labels=[(issue.span, "the MMA is issued here")] if issue.span else [],
+            notes=[f"once `{event.name}` is complete the next load may overwrite the tile"],
+            hint=f"put `wait {name};` before this trigger",
+        )
+
+
+def _join(a: State, b: State) -> State:
+    return {f: a.get(f, b.get(f, frozenset())) & b.get(f, a.get(f, frozenset())) for f in {**a, **b}}

@@ -1,0 +1,214 @@
+"""The integer expressions of `#if` and `#elif`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from croq.source import Span
+from croq.syntax.macros import Expander
+from croq.syntax.pptokens import PPToken
+
+MAX_DEPTH = 32
+_PROBES = ("__has_include", "__has_cpp_attribute", "__has_attribute", "__has_builtin", "__has_feature")
+_NUMBER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[0-9][0-9']*)[uUlL]*")
+_LEVELS: tuple[tuple[str, ...], ...] = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!="),
+    ("<", "<=", ">", ">="),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+_PAIRS = frozenset(op for level in _LEVELS for op in level if len(op) == 2)
+
+
+@dataclass
+class ConditionError(Exception):
+    """The expression is malformed, or divides by zero."""
+
+    span: Span
+    message: str
+
+
+def evaluate(tokens: Sequence[PPToken], expander: Expander, whole: Span) -> bool:
+    """Whether the condition holds. Macros are expanded first; unknown names are 0. Raises `ConditionError`."""
+    resolved = _resolve_defined([t for t in tokens if not t.blank], expander)
+    pieces = _paired([t for t in expander.expand_all(resolved) if not t.blank])
+    if not pieces:
+        raise ConditionError(whole, "the condition is missing")
+    reader = _Reader(pieces, whole)
+    value = reader.ternary(True, 0)
+    if reader.position < len(pieces):
+        stray = pieces[reader.position]
+        raise ConditionError(stray.span, f"`{stray.text}` does not belong in the condition")
+    return value != 0
+
+
+def _resolve_defined(tokens: list[PPToken], expander: Expander) -> list[PPToken]:
+    """Replaces `defined X` and `defined(X)` before macros act, and drops the probes that only C++ can answer."""
+    result: list[PPToken] = []
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        position += 1
+        if token.text in _PROBES:
+            position = _skip_parentheses(tokens, position)
+            result.append(PPToken("number", "0", token.span))
+        elif token.text == "defined":
+            name, position = _defined_name(tokens, position, token.span)
+            result.append(PPToken("number", "1" if name in expander.table else "0", token.span))
+        else:
+            result.append(token)
+    return result
+
+
+def _defined_name(tokens: list[PPToken], position: int, span: Span) -> tuple[str, int]:
+    texts = [t.text for t in tokens[position : position + 3]]
+    kinds = [t.kind for t in tokens[position : position + 3]]
+    if kinds[:1] == ["word"]:
+        return texts[0], position + 1
+    if len(texts) == 3 and texts[0] == "(" and kinds[1] == "word" and texts[2] == ")":
+        return texts[1], position + 3
+    raise ConditionError(span, "`defined` needs a name: `defined(NAME)`")
+
+
+def _skip_parentheses(tokens: list[PPToken], position: int) -> int:
+    depth = 0
+    while position < len(tokens):
+        depth += {"(": 1, ")": -1}.get(tokens[position].text, 0)
+        position += 1
+        if depth <= 0:
+            break
+    return position
+
+
+def _paired(tokens: list[PPToken]) -> list[PPToken]:
+    """Joins `&` `&` and the like: punctuation arrives character by character."""
+    result: list[PPToken] = []
+    for token in tokens:
+        if result and result[-1].kind == "punct" and result[-1].text + token.text in _PAIRS:
+            previous = result.pop()
+            result.append(PPToken("operator", previous.text + token.text, previous.span))
+        else:
+            result.append(token)
+    return result
+
+
+@dataclass
+class _Reader:
+    """Precedence climbing; `live` is False in an operand that `&&`, `||` or `?:` does not evaluate."""
+
+    tokens: list[PPToken]
+    whole: Span
+    position: int = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.position].text if self.position < len(self.tokens) else ""
+
+    def ternary(self, live: bool, depth: int) -> int:
+        condition = self.binary(0, live, depth)
+        if self.peek() != "?":
+            return condition
+        self.position += 1
+        then = self.ternary(live and condition != 0, self.deeper(depth))
+        self.expect(":")
+        otherwise = self.ternary(live and condition == 0, self.deeper(depth))
+        return then if condition else otherwise
+
+    def binary(self, level: int, live: bool, depth: int) -> int:
+        if level == len(_LEVELS):
+            return self.unary(live, depth)
+        left = self.binary(level + 1, live, depth)
+        while self.peek() in _LEVELS[level]:
+            operator = self.tokens[self.position]
+            self.position += 1
+            skipped = (operator.text == "&&" and not left) or (operator.text == "||" and bool(left))
+            right = self.binary(level + 1, live and not skipped, depth)
+            left = _apply(operator, left, right, live)
+        return left
+
+    def unary(self, live: bool, depth: int) -> int:
+        operator = self.peek()
+        if operator in ("!", "-", "+", "~"):
+            self.position += 1
+            value = self.unary(live, self.deeper(depth))
+            return {"!": int(not value), "-": -value, "+": value, "~": ~value}[operator]
+        return self.primary(live, depth)
+
+    def primary(self, live: bool, depth: int) -> int:
+        if self.position == len(self.tokens):
+            raise ConditionError(self.whole, "the condition ends where a value is expected")
+        token = self.tokens[self.position]
+        self.position += 1
+        if token.text == "(":
+            value = self.ternary(live, self.deeper(depth))
+            self.expect(")")
+            return value
+        if token.kind == "word":
+            return int(token.text == "true")
+        number = _NUMBER.fullmatch(token.text)
+        if number is None:
+            raise ConditionError(token.span, f"`{token.text}` is not an integer")
+        return _integer(number.group(1).replace("'", ""))
+
+    def expect(self, text: str) -> None:
+        if self.peek() != text:
+            where = self.tokens[self.position].span if self.position < len(self.tokens) else self.whole
+            raise ConditionError(where, f"`{text}` is missing in the condition")
+        self.position += 1
+
+    def deeper(self, depth: int) -> int:
+        if depth >= MAX_DEPTH:
+            raise ConditionError(self.whole, f"the condition nests deeper than {MAX_DEPTH} levels")
+        return depth + 1
+
+
+def _integer(text: str) -> int:
+    if len(text) > 40:
+        return (1 << 63) - 1
+    if text[:2].lower() in ("0x", "0b"):
+        return int(text, 0)
+    return int(text, 8) if len(text) > 1 and text[0] == "0" and set(text) <= set("01234567") else int(text)
+
+
+def _apply(operator: PPToken, left: int, right: int, live: bool) -> int:
+    text = operator.text
+    if text in ("/", "%"):
+        return _divide(operator, left, right, live)
+    if text in ("<<", ">>"):
+        count = min(max(right, 0), 64)
+        value = left << count if text == "<<" else left >> count
+    elif text in ("&&", "||"):
+        value = int(bool(left) and bool(right)) if text == "&&" else int(bool(left) or bool(right))
+    elif text in ("|", "^", "&"):
+        value = {"|": left | right, "^": left ^ right, "&": left & right}[text]
+    elif text in ("+", "-", "*"):
+        value = {"+": left + right, "-": left - right, "*": left * right}[text]
+    else:
+        value = int(_compare(text, left, right))
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _compare(text: str, left: int, right: int) -> bool:
+    if text in ("==", "!="):
+        return (left == right) == (text == "==")
+    if text in ("<", ">="):
+        return (left < right) == (text == "<")
+    return (left > right) == (text == ">")
+
+
+def _divide(operator: PPToken, left: int, right: int, live: bool) -> int:
+    if right == 0:
+        if live:
+            raise ConditionError(operator.span, "division by zero in the condition")
+        return 0
+    quotient = abs(left) // abs(right)
+    if (left < 0) != (right < 0):
+        quotient = -quotient
+    return quotient if operator.text == "/" else left - quotient * right

@@ -1,0 +1,108 @@
+"""Expanded text that remembers where each of its characters was written."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+
+from croq.source import SourceFile, Span
+
+
+def deepen(span: Span, inner: Span) -> Span:
+    """`span` with `inner` appended to its chain of expansions: a macro's use, then the body it came out of."""
+    if span.expansion is None:
+        return replace(span, expansion=inner)
+    return replace(span, expansion=deepen(span.expansion, inner))
+
+
+def join(first: Span, last: Span) -> Span:
+    """The span from `first` to `last`, which must not lie before it.
+
+    The result keeps an expansion only where both came out of one use of a macro: a span that merely starts in an
+    expansion is code that the user wrote around it.
+    """
+    if first is last:
+        return first
+    if first.file is not last.file:
+        return first
+    expansion = None
+    if (first.start, first.end) == (last.start, last.end) and first.expansion and last.expansion:
+        expansion = join(first.expansion, last.expansion)
+    return Span(first.file, min(first.start, last.start), max(first.end, last.end), expansion)
+
+
+@dataclass
+class ExpandedText:
+    """Text made of pieces: verbatim ones, which map character by character, and expanded ones, which map as a whole.
+
+    Build it with `verbatim` and `expanded`, then read `text` and ask `span(start, end)`.
+    """
+
+    file: SourceFile
+    _parts: list[str] = field(default_factory=list)
+    _length: int = 0
+    _starts: list[int] = field(default_factory=list)
+    _origins: list[Span | int] = field(default_factory=list)  # of a verbatim piece: the offset of its first character
+    _next: int = -1  # the file offset that would continue the last verbatim piece
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def verbatim(self, start: int, end: int) -> None:
+        """Append `file.text[start:end]`."""
+        if start != self._next:
+            self._begin(start)
+        self._append(self.file.text[start:end])
+        self._next = end
+
+    def expanded(self, text: str, origin: Span) -> None:
+        """Append `text`, all of which stems from `origin`."""
+        self._begin(origin)
+        self._append(text)
+        self._next = -1
+
+    def separate(self, at: int) -> None:
+        """Append one space in place of something at file offset `at` that vanishes: a comment, a directive."""
+        self._begin(at)
+        self._append(" ")
+        self._next = -1
+
+    @property
+    def last_was_expanded(self) -> bool:
+        return bool(self._origins) and isinstance(self._origins[-1], Span)
+
+    def ends_with_glue(self, text: str) -> bool:
+        """Whether appending `text` would make one token out of two."""
+        if not self._parts or not self._parts[-1] or not text:
+            return False
+        left, right = self._parts[-1][-1], text[0]
+        words = (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
+        return words or (left in "+-<>=&|#:" and right in "+-<>=&|#:")
+
+    def span(self, start: int, end: int) -> Span:
+        """The span of the expanded characters `[start, end)`."""
+        first = self._piece(start)
+        last = self._piece(max(start, end - 1))
+        if first == last:
+            return self._span_in(first, start, end)
+        return join(self._span_in(first, start, start + 1), self._span_in(last, end - 1, end))
+
+    def _span_in(self, piece: int, start: int, end: int) -> Span:
+        origin = self._origins[piece]
+        if isinstance(origin, Span):
+            return origin
+        base = origin - self._starts[piece]
+        limit = len(self.file.text)
+        return Span(self.file, min(base + start, limit), min(base + end, limit))
+
+    def _piece(self, position: int) -> int:
+        return max(0, bisect_right(self._starts, position) - 1)
+
+    def _begin(self, origin: Span | int) -> None:
+        self._starts.append(self._length)
+        self._origins.append(origin)
+
+    def _append(self, text: str) -> None:
+        self._parts.append(text)
+        self._length += len(text)
