@@ -11,10 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from croq.ir.notation import layout
+
 WARPGROUP = 128
 QUAD = 4  # lanes that share the rows of an accumulator
 
 
+@layout
 @dataclass(frozen=True)
 class AccumulatorLayout:
     """[m, n] over a warpgroup, m a multiple of 64, n of 8.
@@ -51,6 +54,7 @@ class AccumulatorLayout:
         return row, col
 
 
+@layout
 @dataclass(frozen=True)
 class RowLayout:
     """[m]: a value a row of an `AccumulatorLayout`, in every lane of the quad that holds the row; 2 a 64-row block."""
@@ -69,6 +73,7 @@ class RowLayout:
         return (64 * (r // 2) + 16 * (t // 32) + t % 32 // 4 + 8 * (r & 1),)
 
 
+@layout
 @dataclass(frozen=True)
 class UniformLayout:
     """Any shape over `threads` threads: flat element f is in thread `f % threads`, register `f / threads`.

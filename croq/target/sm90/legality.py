@@ -1,0 +1,36 @@
+"""Machine operations that sm_90a has: what the IR's verifier asks about each, in numbers of `limits`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from croq.ir.hw import NamedBarrierArrive, NamedBarrierSync, SetMaxNReg, WgmmaIssue
+from croq.ir.objects import View
+from croq.ir.types import BYTES
+from croq.ir.verify import check
+from croq.target.sm90 import limits
+
+
+@check(WgmmaIssue)
+def wgmma(op: WgmmaIssue) -> Iterator[str]:
+    type = op.b.root.type
+    if op.m % limits.WGMMA_M or op.m <= 0 or op.n not in limits.WGMMA_N:
+        yield f"no wgmma has the shape {op.m} x {op.n}"
+    if op.k_step * BYTES[type] != limits.WGMMA_K_BYTES or op.k % op.k_step or op.k <= 0:
+        yield f"K = {op.k} in steps of {op.k_step} {type}"
+    if (op.a_transposed or op.b_transposed) and BYTES[type] != 2:
+        yield f"a transposed operand of {type}"
+    if not isinstance(op.a, View) and op.a_transposed:
+        yield "a transposed operand in registers"
+
+
+@check(SetMaxNReg)
+def setmaxnreg(op: SetMaxNReg) -> Iterator[str]:
+    if not limits.is_setmaxnreg(op.count):
+        yield f"setmaxnreg of {op.count}"
+
+
+@check(NamedBarrierSync, NamedBarrierArrive)
+def named_barrier(op: NamedBarrierSync | NamedBarrierArrive) -> Iterator[str]:
+    if not 0 <= op.barrier < limits.NAMED_BARRIERS or op.count % limits.WARP_SIZE or op.count <= 0:
+        yield f"named barrier {op.barrier} of {op.count} threads"
