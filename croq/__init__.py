@@ -47,12 +47,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "croq.diagnostics": ("CompileError", "CroqError", "Diagnostic", "EnvironmentFault", "Label", "LaunchError")
-    + ("WrongResult",),
+    "croq.diagnostics": (
+        "CompileError", "CroqError", "Diagnostic", "EnvironmentFault", "Label", "LaunchError", "WrongResult"
+    ),
     "croq.driver.device_array": ("DeviceArray",),
     "croq.kernel": ("Kernel", "check", "compile"),
     "croq.source": ("SourceFile", "Span"),
-}
+}  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 

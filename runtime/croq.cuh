@@ -186,6 +186,19 @@ CROQ_FN float unpack_hi(u32 pair) {
     return static_cast<float>(x);
 }
 
+// One half of a packed pair: `half` 0 is the low one. Constant once loops over registers are unrolled.
+template <class T>
+CROQ_FN T half_of(u32 pair, s32 half) {
+    T x;
+    x.bits = static_cast<u16>(half == 0 ? pair : pair >> 16);
+    return x;
+}
+template <class T>
+CROQ_FN void set_half(u32& pair, s32 half, T x) {
+    const u32 bits = x.bits;
+    pair = half == 0 ? (pair & 0xffff0000u) | bits : (pair & 0x0000ffffu) | (bits << 16);
+}
+
 // f32 rounded to tf32 (10 mantissa bits, ties away), in an f32 register. PTX ISA, cvt
 CROQ_FN float to_tf32(float x) {
     u32 bits;
@@ -540,6 +553,65 @@ CROQ_FN void st_global_16(void* p, u32x4 v) {
                  : "memory");
 }
 
+// Element access by pointer; T has 1, 2, 4, 8 or 16 bytes, and the address is a multiple of that.
+template <class T>
+CROQ_FN T ld_global(const void* p) {
+    return *static_cast<const T*>(p);
+}
+template <class T>
+CROQ_FN void st_global(void* p, T value) {
+    *static_cast<T*>(p) = value;
+}
+template <class T>
+CROQ_FN T ld_local(const void* p) {
+    return *static_cast<const T*>(p);
+}
+template <class T>
+CROQ_FN void st_local(void* p, T value) {
+    *static_cast<T*>(p) = value;
+}
+
+// Two neighbouring elements at once: two floats, or a packed pair of 16-bit ones. PTX ISA, st
+CROQ_FN void st_global_pair(float* p, float lo, float hi) {
+    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(lo), "f"(hi) : "memory");
+}
+template <class T>
+CROQ_FN void st_global_pair(T* p, u32 pair) {
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(p), "r"(pair) : "memory");
+}
+CROQ_FN void st_shared_pair(u32 addr, float lo, float hi) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(addr), "f"(lo), "f"(hi) : "memory");
+}
+CROQ_FN void st_shared_pair(u32 addr, u32 pair) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(addr), "r"(pair) : "memory");
+}
+
+// A generic pointer to shared memory, for device functions that take one. PTX ISA, cvta
+template <class T>
+CROQ_FN T* shared_pointer(u32 addr) {
+    u64 p;
+    asm("{\n"
+        ".reg .u64 t;\n"
+        "cvt.u64.u32 t, %1;\n"
+        "cvta.shared.u64 %0, t;\n"
+        "}"
+        : "=l"(p)
+        : "r"(addr));
+    return reinterpret_cast<T*>(p);
+}
+
+// Sixteen bytes full of one value.
+template <class T>
+CROQ_FN u32x4 splat(T value) {
+    Bits<T, typename SharedAccess<sizeof(T)>::type> bits;
+    bits.value = value;
+    u32 word = static_cast<u32>(bits.raw);
+    if (sizeof(T) == 1) word = (word & 0xffu) * 0x01010101u;
+    if (sizeof(T) == 2) word = (word & 0xffffu) * 0x00010001u;
+    const u32 high = sizeof(T) == 8 ? static_cast<u32>(static_cast<u64>(bits.raw) >> 32) : word;
+    return u32x4{word, high, word, high};
+}
+
 // Asynchronous copy of 16 bytes, of which the first `src_bytes` (0..16) are read and the rest is zero.
 // PTX ISA, cp.async
 CROQ_FN void cp_async_16(u32 dst, const void* src, u32 src_bytes = 16) {
@@ -618,6 +690,30 @@ CROQ_FN void stmatrix_x4_trans(u32 row, u32 r0, u32 r1, u32 r2, u32 r3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(r0),
                  "r"(r1), "r"(r2), "r"(r3)
                  : "memory");
+}
+
+// ---- arrays of registers ----------------------------------------------------------------------------------------
+// Unrolled, so that every index is constant and the arrays stay in registers.
+
+template <class T, int N, class V>
+CROQ_FN void fill(T (&x)[N], V value) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = value;
+}
+template <class T, int M, int N, class V>
+CROQ_FN void fill(T (&x)[M][N], V value) {
+#pragma unroll
+    for (int i = 0; i < M; ++i) fill(x[i], value);
+}
+template <class T, int N>
+CROQ_FN void copy(T (&to)[N], const T (&from)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = from[i];
+}
+template <class T, int M, int N>
+CROQ_FN void copy(T (&to)[M][N], const T (&from)[M][N]) {
+#pragma unroll
+    for (int i = 0; i < M; ++i) copy(to[i], from[i]);
 }
 
 // ---- mbarriers --------------------------------------------------------------------------------------------------
@@ -725,6 +821,10 @@ CROQ_FN u64 make_descriptor(u32 lo, u32 hi) {
     asm("mov.b64 %0, {%1, %2};" : "=l"(desc) : "r"(lo), "r"(hi));
     return desc;
 }
+
+// The low word of the descriptor of an operand that starts at `addr`; `word` is its constant part.
+// PTX ISA, matrix descriptor
+CROQ_FN u32 descriptor_word(u32 addr, u32 word) { return (addr >> 4) | word; }
 
 // Before the first wgmma and wherever registers that it uses were touched otherwise. PTX ISA, wgmma.fence
 CROQ_FN void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

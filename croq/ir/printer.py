@@ -131,10 +131,8 @@ class Printer:
 
     def item(self, item: Any) -> str:
         """Any field value but a block."""
-        if item is None:
-            return "_"
-        if isinstance(item, bool):
-            return "true" if item else "false"
+        if item is None or isinstance(item, bool):
+            return {None: "_", True: "true", False: "false"}[item]
         if isinstance(item, str):
             return item if is_word(item) else json.dumps(item)
         if isinstance(item, int | float | Dim | ThreadSet):

@@ -113,14 +113,6 @@ def _check_call(state: State, expr: ast.DeviceCall) -> bool:
     if not state.on_device:
         state.sink.error("E-901", expr.span, "`call` outside `parallel`", notes=["only kernels call device functions"])
         return False
-    if expr.name.startswith("croq::cuda::evict"):
-        state.sink.error(
-            "E-1203",
-            expr.span,
-            f"`{expr.name}` does not exist any more",
-            hint="write `tma.load.async.evict_first` or `.evict_last`",
-        )
-        return False
     if any(expr.name == function.name for function in state.model.program.functions):
         state.sink.error(
             "E-101", expr.span, f"`{expr.name}` is a `__co__` function: kernels call device functions only"

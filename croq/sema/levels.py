@@ -124,8 +124,6 @@ def count_threads(state: State, root: ast.Parallel) -> int:
     threads = _threads(state, root, 0)
     for binding in block[:1]:
         state.model.levels[binding].unit = threads
-    if threads > MAX_THREADS:
-        state.sink.error("E-713", root.bindings[-1].span, f"{threads} threads a CTA, the hardware takes {MAX_THREADS}")
     return threads
 
 
@@ -150,7 +148,10 @@ def _threads(state: State, node: ast.Parallel, position: int) -> int:
             hint="change the number of threads inside",
         )
     level.unit = inner
-    return level.total * inner
+    total = level.total * inner
+    if inner <= MAX_THREADS < total:
+        state.sink.error("E-713", binding.span, f"{total} threads a CTA, the hardware takes {MAX_THREADS}")
+    return total
 
 
 def _inside(state: State, node: ast.Parallel) -> int:

@@ -36,6 +36,15 @@ def fill(state: State, stmt: ast.MmaFill) -> None:
     if stmt.refill:
         _refill(state, stmt, old)
         return
+    if isinstance(old, FragmentSymbol) and state.scope.names.get(stmt.name) is old and old.accumulator:
+        state.sink.error(
+            "E-1116",
+            stmt.name_span,
+            f"the accumulator `{stmt.name}` is declared twice in one scope",
+            labels=[(old.span, "first declared here")],
+            hint=f"to fill it again write `mma.fill {stmt.name}, value;`",
+        )
+        return
     outer = old is not None and stmt.name not in state.scope.names and _same_parallel(state, old)
     if outer and old is not None and not isinstance(old, PoisonSymbol):
         if isinstance(old, FragmentSymbol):
@@ -99,10 +108,6 @@ def mma(state: State, stmt: ast.Mma) -> None:
     acc = fragment(state, stmt.acc)
     a = _operand(state, stmt.a, "A")
     b = _operand(state, stmt.b, "B")
-    if stmt.is_async and stmt.name is None:
-        state.sink.error("E-813", stmt.span, "an asynchronous mma without a name", hint="write `f = mma...async ...`")
-    if not stmt.is_async and stmt.name is not None:
-        state.sink.error("E-1102", stmt.span, "a synchronous mma has no future", hint="add `.async`, or drop the name")
     if stmt.name is not None and stmt.name_span is not None:
         future = FutureSymbol(stmt.name, stmt.name_span, "mma", stmt.is_async, state.scope, None)
         names.declare(state, future, stmt)

@@ -34,12 +34,6 @@ def move(state: State, stmt: ast.Move) -> None:
 
 
 def _check_form(state: State, stmt: ast.Move) -> None:
-    if stmt.engine == "dma" and stmt.op == "load":
-        state.sink.error("E-801", stmt.span, "`dma` has no `load`", hint="write `dma.copy` or `tma.load`")
-    if stmt.evict is not None and (stmt.engine, stmt.op) != ("tma", "load"):
-        state.sink.error("E-802", stmt.span, f"`.{stmt.evict}` belongs to `tma.load` only", hint="drop it")
-    if stmt.swizzle not in (None, 32, 64, 128):
-        state.sink.error("E-804", stmt.span, f"a swizzle of {stmt.swizzle} bytes", hint="use 32, 64 or 128")
     if stmt.is_async and stmt.name is None:
         state.sink.error(
             "E-813",

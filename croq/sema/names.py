@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from croq.sema.state import State
-from croq.sema.symbols import FragmentSymbol, FutureSymbol, PoisonSymbol, ScalarSymbol, Scope, Symbol
+from croq.sema.symbols import FutureSymbol, PoisonSymbol, ScalarSymbol, Scope, Symbol
 from croq.source import Span
 from croq.syntax import ast
 
@@ -92,14 +92,6 @@ def _redeclared(state: State, symbol: Symbol, old: Symbol) -> None:
             f"the future `{symbol.name}` is defined twice in one scope",
             labels=labels,
             hint="give each operation its own name",
-        )
-    elif isinstance(symbol, FragmentSymbol) and symbol.accumulator and isinstance(old, FragmentSymbol):
-        state.sink.error(
-            "E-1116",
-            symbol.span,
-            f"the accumulator `{symbol.name}` is declared twice in one scope",
-            labels=labels,
-            hint=f"to fill it again write `mma.fill {symbol.name}, value;`",
         )
     else:
         state.sink.error(

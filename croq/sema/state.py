@@ -71,7 +71,7 @@ class State:
 
     def unsupported(self, span: Span, what: str, hint: str | None = None) -> None:
         self.sink.error(
-            "E-3001",
+            "E-3020",
             span,
             f"{what} is not supported",
             notes=["it is part of the language, not of this compiler"],

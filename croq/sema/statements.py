@@ -147,7 +147,10 @@ def _reassigns(state: State, stmt: ast.Assign, target: ast.Name, old: Symbol) ->
     is_scalar = isinstance(old, ScalarSymbol)
     if is_scalar and isinstance(old, ScalarSymbol) and old.origin in ("param", "dim"):
         return False  # E-105, when it is declared
-    _value(state, stmt, None)
+    if denotes_data(state, stmt.value):
+        view(state, stmt.value)
+    else:
+        _value(state, stmt, None)
     state.sink.error(
         "E-310" if is_scalar else "E-315",
         target.span,

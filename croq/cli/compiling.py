@@ -1,0 +1,108 @@
+"""`compile`, `plan` and `check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from croq.cli import output
+from croq.cli.session import Session
+from croq.compiler import Compilation, Observer, compile_file
+
+if TYPE_CHECKING:
+    from croq.ir.objects import Kernel
+
+
+def compile_session(session: Session, file: str, *, lineinfo: bool = False, **defines: object) -> Compilation:
+    """Compile for a command: warnings printed, and the rungs of the `-v` ladder."""
+    console = session.console
+    source = session.load(file)
+    with console.busy(f"compiling {source.name}"):
+        made = compile_file(source, session.settings(lineinfo=lineinfo, **defines), _observer(session))
+    console.diagnostics(made.warnings)
+    if console.verbose >= 1:
+        from croq.plan import render
+
+        console.note(", ".join(f"{name} {value:.3f} s" for name, value in made.seconds.items()), level=1)
+        console.note(render(made.plan), level=1)
+    console.note(made.cuda, level=2)
+    return made
+
+
+def _observer(session: Session) -> Observer | None:
+    if session.console.verbose < 3:
+        return None
+
+    def show(name: str, kernel: Kernel) -> None:
+        from croq.ir.printer import print_kernel
+
+        session.console.note(f"---- {kernel.name} after {name}\n{print_kernel(kernel)}", level=3)
+
+    return show
+
+
+def compile_and_show(
+    session: Session, file: str, kind: str | None, after: str | None, out: str | None, lineinfo: bool
+) -> int:
+    if after is not None:
+        return _show_after(session, file, kind, after, out)
+    made = compile_session(session, file, lineinfo=lineinfo)
+    if kind is not None:
+        if kind == "cubin" and out is None:
+            output.emit(session.console, made, kind, b"", out)  # refused before the compiler runs
+        output.emit(session.console, made, kind, output.stage(made, kind), out)
+        return 0
+    with session.console.busy("compiling the CUDA text"):
+        image = made.image
+    session.console.diagnostics(image.warnings)
+    paths = output.write_all(made, Path(out)) if out is not None else []
+    output.summary(session.console, made, paths)
+    return 0
+
+
+def _show_after(session: Session, file: str, kind: str | None, after: str, out: str | None) -> int:
+    """`--after PASS` stops there, so what later passes would find is not reported."""
+    import typer
+
+    from croq.compiler import close, ir_after, pass_names
+
+    if after not in pass_names():
+        known = f"the passes are, in order: {', '.join(pass_names())}"
+        hint = close(after, pass_names())
+        raise typer.BadParameter(f"there is no pass `{after}`; {hint or known} (E-3103)", param_hint="--after")
+    if kind not in (None, "ir"):
+        raise typer.BadParameter(f"after a pass there is IR to print, no {kind}", param_hint="--after")
+    made = ir_after(session.load(file), session.settings(), after)
+    session.console.diagnostics(made.warnings)
+    if out is None:
+        session.console.result(made.text)
+    else:
+        output.write(Path(out), made.text)
+    return 0
+
+
+def show_plan(session: Session, file: str, json: bool) -> int:
+    from croq.plan import render, to_json
+
+    made = compile_session(session, file)
+    session.console.result(to_json(made.plan) if json or session.console.json else render(made.plan))
+    return 0
+
+
+def check_and_show(session: Session, file: str) -> int:
+    from croq.kernel import check_file
+
+    console = session.console
+    source = session.load(file)
+    with console.busy(f"checking {source.name}"):
+        found = check_file(source, session.settings())
+    console.diagnostics(found)
+    errors = sum(d.severity == "error" for d in found)
+    warnings = sum(d.severity == "warning" for d in found)
+    if console.json:
+        console.data({"file": source.name, "ok": errors == 0, "errors": errors, "warnings": warnings})
+    else:
+        verdict = "ok" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
+        more = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+        console.summary(f"{source.name}: {verdict}{more}")
+    return 1 if errors else 0

@@ -1,0 +1,318 @@
+"""The compiler as one flat pipeline: text in, hardware IR out; CUDA and cubin when they are first asked for.
+
+`compile_file` is the only place where the order of the stages is written. Each stage reports into one sink, is timed,
+and stops the pipeline when it found an error. What comes after the IR is made on demand.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from croq.diagnostics import CompileError, Diagnostic, Sink, make
+from croq.resources import resource
+from croq.source import SourceFile, Span
+
+if TYPE_CHECKING:
+    from croq.driver.nvrtc import Compiled as Image
+    from croq.ir.objects import Kernel, Module
+    from croq.sema import Model
+    from croq.syntax import ast
+
+ARCHITECTURES = ("sm_90a",)
+SUFFIX = ".co"
+
+Observer = Callable[[str, "Kernel"], None]  # called with the name of each pass and the kernel that it changed
+_CUDA_PLACE = re.compile(r"at [^:]+\.cu:(\d+)")  # the note of a message of the CUDA compiler
+_MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything beside the text that shapes the result. Two equal settings and texts give one cubin."""
+
+    defines: tuple[tuple[str, str], ...] = ()
+    arch: str = "sm_90a"
+    lineinfo: bool = False
+
+    def __post_init__(self) -> None:
+        if self.arch not in ARCHITECTURES:
+            hint = f"use one of {', '.join(ARCHITECTURES)}"
+            raise CompileError([make("E-3100", None, f"croq makes no code for `{self.arch}`", hint=hint)])
+
+    @staticmethod
+    def of(defines: Mapping[str, Any] | None = None, *, arch: str = "sm_90a", lineinfo: bool = False) -> Settings:
+        """Settings from plain values: a macro may be a string, a number, or a bool (1 or 0)."""
+        texts = {name: _macro_text(value) for name, value in (defines or {}).items()}
+        return Settings(tuple(sorted(texts.items())), arch, lineinfo)
+
+
+@dataclass(eq=False)
+class Compilation:
+    """What one source text became. `seconds` holds the time of each stage, in order of execution."""
+
+    file: SourceFile
+    settings: Settings
+    program: ast.Program
+    model: Model
+    module: Module
+    diagnostics: tuple[Diagnostic, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def functions(self) -> dict[str, list[Kernel]]:
+        """The `__co__` functions that launch something, each with the kernel of every launch, in order."""
+        made = {kernel.name: kernel for kernel in self.module.kernels}
+        functions = ((f.function.name, [made[k.name] for k in f.kernels]) for f in self.model.functions)
+        return {name: kernels for name, kernels in functions if kernels}
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """Warnings of every stage that has run."""
+        image = self.__dict__.get("image")
+        return self.diagnostics + (image.warnings if image is not None else ())
+
+    @cached_property
+    def ast(self) -> str:
+        """The syntax tree as indented text."""
+        from croq.syntax.dump import dump
+
+        return dump(self.program)
+
+    @cached_property
+    def tile_ir(self) -> str:
+        """The IR before any pass."""
+        return lower_until(self.model, "")
+
+    @cached_property
+    def ir(self) -> str:
+        """The IR after all passes."""
+        from croq.ir.printer import print_module
+
+        return print_module(self.module)
+
+    def ir_after(self, name: str) -> str:
+        """The IR after the pass `name`."""
+        return lower_until(self.model, name)
+
+    @cached_property
+    def plan(self) -> list[dict[str, Any]]:
+        from croq.plan import plan
+
+        return plan(self.module.kernels)
+
+    @cached_property
+    def cuda(self) -> str:
+        """The emitted CUDA; empty for a program that launches nothing."""
+        from croq.emit import emit_cuda
+
+        with timed(self.seconds, "emit"):
+            kernels = self.module.kernels
+            return emit_cuda(kernels, lineinfo=self.settings.lineinfo) if kernels else ""
+
+    @cached_property
+    def image(self) -> Image:
+        """The cubin with its log and resource usage. Raises CompileError E-3010 and EnvironmentFault E-300x."""
+        from croq.driver.cache import compile_cached
+
+        cuda = self.cuda
+        with timed(self.seconds, "nvrtc"):
+            try:
+                return compile_cached(cuda, arch=self.settings.arch, lineinfo=self.settings.lineinfo, name=self._cu)
+            except CompileError as error:
+                raise self._located(error) from error
+
+    def _located(self, error: CompileError) -> CompileError:
+        """The compiler's errors with their places in the `.co` text: what it refuses can only be the user's C++."""
+        from croq.driver.nvrtc import compile_cuda
+        from croq.emit import emit_cuda
+
+        found = [self._by_text(d) for d in error.diagnostics]
+        if any(d.span is not None for d in found):
+            return CompileError(found)
+        origin = replace(self.file, name=Path(self.file.name).name)  # what `#line` calls it
+        try:
+            text = emit_cuda(self.module.kernels, lineinfo=True)
+            compile_cuda(text, arch=self.settings.arch, name=self._cu, origins=(origin,))
+        except CompileError as located:
+            spans = [d.span and replace(d.span, file=self.file) for d in located.diagnostics]
+            return CompileError([replace(d, span=s) for d, s in zip(located.diagnostics, spans, strict=True)])
+        return error
+
+    def _by_text(self, fault: Diagnostic) -> Diagnostic:
+        """With the place of a line of device text, emitted as it was written; it must be unique."""
+        match = next((m for note in fault.notes if (m := _CUDA_PLACE.match(note))), None)
+        if fault.span is not None or match is None:
+            return fault
+        emitted = self.cuda.splitlines()[int(match[1]) - 1 :][:1]
+        lines = self.file.text.split("\n")
+        same = [i for i, line in enumerate(lines) if emitted and line.strip() == emitted[0].strip()]
+        if len(same) != 1:
+            return fault
+        start = self.file.line_starts[same[0]]
+        line = lines[same[0]]
+        span = Span(self.file, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
+        return replace(fault, span=span, notes=tuple(n for n in fault.notes if _CUDA_PLACE.match(n) is None))
+
+    @property
+    def _cu(self) -> str:
+        return f"{stem(self.file)}.cu"
+
+    @property
+    def cubin(self) -> bytes:
+        return self.image.cubin
+
+    @cached_property
+    def ptx(self) -> str:
+        from croq.driver.nvrtc import compile_ptx
+
+        arch = self.settings.arch.replace("sm_", "compute_")
+        return compile_ptx(self.cuda, arch=arch, name=self._cu)
+
+    @cached_property
+    def sass(self) -> str:
+        from croq.driver.disassemble import sass
+
+        return sass(self.cubin, lineinfo=self.settings.lineinfo)
+
+
+def compile_file(file: SourceFile, settings: Settings, observer: Observer | None = None) -> Compilation:
+    """Source text to hardware IR. Raises CompileError with everything that the first failing stage found.
+
+    `observer` is called after `build` (as "build") and after each pass.
+    """
+    from croq.ir.build import build
+    from croq.ir.verify import verify
+    from croq.passes import pipeline
+    from croq.sema import analyse
+    from croq.syntax import parse_program
+
+    sink = Sink()
+    seconds: dict[str, float] = {}
+    with timed(seconds, "parse"):
+        program = parse_program(file, dict(settings.defines), sink)
+        sink.check()
+    with timed(seconds, "analyse"):
+        model = analyse(program, sink)
+        sink.check()
+    with timed(seconds, "build"):
+        module = build(model, sink)
+        sink.check()
+        for kernel in module.kernels:
+            verify(kernel, "tile")
+            if observer is not None:
+                observer("build", kernel)
+    with timed(seconds, "passes"):
+        pipeline.run(module, sink, observer=observer)
+        sink.check()
+    return Compilation(file, settings, program, model, module, tuple(sink.diagnostics), seconds)
+
+
+@dataclass(frozen=True)
+class PartialIR:
+    """The printed IR after one pass, and the warnings on the way there."""
+
+    text: str
+    warnings: tuple[Diagnostic, ...]
+
+
+def ir_after(file: SourceFile, settings: Settings, name: str) -> PartialIR:
+    """The IR of a text after the pass `name`; what later passes would find is not reported."""
+    from croq.sema import analyse
+    from croq.syntax import parse_program
+
+    _known_pass(name)
+    sink = Sink()
+    program = parse_program(file, dict(settings.defines), sink)
+    sink.check()
+    model = analyse(program, sink)
+    sink.check()
+    return PartialIR(lower_until(model, name, sink), tuple(sink.warnings))
+
+
+def lower_until(model: Model, name: str, sink: Sink | None = None) -> str:
+    """The printed IR after the pass `name` ("" is before all). Raises CompileError E-3103 for an unknown name."""
+    from croq.ir.build import build
+    from croq.ir.printer import print_module
+    from croq.passes import pipeline
+
+    if name:
+        _known_pass(name)
+    sink = sink or Sink()
+    module = build(model, sink)
+    sink.check()
+    if name:
+        pipeline.run(module, sink, after=name)
+        sink.check()
+    return print_module(module)
+
+
+def _known_pass(name: str) -> None:
+    known = list(pass_names())
+    if name not in known:
+        notes = [f"the passes are, in order: {', '.join(known)}"]
+        raise CompileError([make("E-3103", None, f"there is no pass `{name}`", notes=notes, hint=close(name, known))])
+
+
+def pass_names() -> Sequence[str]:
+    """Names of the passes, in pipeline order."""
+    from croq.passes import pipeline
+
+    return pipeline.names()
+
+
+# --------------------------------------------------------------------------------------------------------------- input
+def load(source: str | Path) -> SourceFile:
+    """The text of a path, of a shipped kernel by bare name (`v4`), or `source` itself when it is program text.
+
+    A string is program text when it has a line end or the word `__co__`. Raises CompileError E-2001..E-2006.
+    """
+    from croq.syntax import load_source, source_text
+
+    if isinstance(source, str) and ("\n" in source or "__co__" in source):
+        return source_text("<source>", source)
+    name = str(source)
+    if _MACRO.match(name) is None or Path(name).exists():
+        return load_source(name)
+    if name not in shipped_kernels():
+        known = shipped_kernels()
+        notes = [f"kernels that come with croq: {', '.join(known)}"]
+        raise CompileError([make("E-2001", None, f"there is no file `{name}`", notes=notes, hint=close(name, known))])
+    shipped = load_source(str(resource("kernels", f"{name}{SUFFIX}")))
+    return source_text(f"{name}{SUFFIX}", shipped.text)
+
+
+def shipped_kernels() -> list[str]:
+    """Bare names of the kernels that come with croq."""
+    return sorted(path.stem for path in resource("kernels").glob(f"*{SUFFIX}"))
+
+
+def stem(file: SourceFile) -> str:
+    """What files made from this one are called."""
+    return Path(file.name).stem if not file.name.startswith("<") else "kernel"
+
+
+def close(name: str, known: Sequence[str]) -> str | None:
+    found = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean `{found[0]}`?" if found else None
+
+
+def _macro_text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Record how long the block took under `stage`, also when it fails."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[stage] = time.perf_counter() - started

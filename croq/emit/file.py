@@ -1,0 +1,66 @@
+"""The whole `.cu` file of one or several kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from croq.emit.kernel import EmittedKernel, emit_kernel
+from croq.emit.templating import render
+from croq.emit.text import Line, base_name, finish
+from croq.ir.objects import Kernel
+from croq.ir.scalar import Call
+from croq.target.sm90.instructions import Wgmma, register_fence
+
+# types of the prelude that the emitted code names without `croq::`, in the order of the using-declarations
+PRELUDE_TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "bf16", "f16", "f8_e4m3", "f8_e5m2")
+
+
+def emit_cuda(kernels: Sequence[Kernel], *, lineinfo: bool = False) -> str:
+    """The CUDA text of kernels in hardware IR, all of one `.co` file. It includes `croq.cuh` and nothing else.
+
+    The same kernels give the same text everywhere. With `lineinfo`, `#line` directives make NVRTC, profilers and the
+    sanitizer speak of the `.co` file's lines. Raises KeyError for an operation that has no emission (a fault of croq).
+    """
+    reserved = {op.callee for kernel in kernels for op in kernel.walk() if isinstance(op, Call)}
+    emitted = [emit_kernel(kernel, reserved) for kernel in kernels]
+    source = base_name(kernels[0].file)
+    own = str(PurePosixPath(source).with_suffix(".cu"))
+    device = list(dict.fromkeys(text.strip("\n") for kernel in kernels for text in kernel.device_text))
+    body = [line for kernel in emitted for line in kernel.lines]
+    fields = {
+        "own": own,
+        "source": source,
+        "usings": _usings([*(line.text for line in body)]),
+        "shared": any(kernel.uses_shared for kernel in emitted),
+        "wrappers": _wrappers(emitted),
+        "device": device,
+        "kernels": body,
+    }
+    return finish(_squeezed(render("file", fields)), source, own, lineinfo=lineinfo)
+
+
+def _usings(texts: Sequence[str]) -> str:
+    code = "\n".join(re.sub(r"//.*$", "", text) for text in texts)
+    found = [t for t in PRELUDE_TYPES if re.search(rf"(?<![\w:]){t}\b", code)]
+    return ", ".join(f"croq::{t}" for t in found)
+
+
+def _wrappers(emitted: Sequence[EmittedKernel]) -> list[str]:
+    def order(wgmma: Wgmma) -> str:
+        return wgmma.name
+
+    instructions = sorted({i for kernel in emitted for i in kernel.instructions}, key=order)
+    fences = sorted({f for kernel in emitted for f in kernel.fences})
+    return [i.wrapper.rstrip("\n") for i in instructions] + [register_fence(n, k).rstrip("\n") for n, k in fences]
+
+
+def _squeezed(lines: Sequence[Line]) -> list[Line]:
+    """No two empty lines in a row, none after an opening brace."""
+    kept: list[Line] = []
+    for line in lines:
+        if not line.text and (not kept or not kept[-1].text or kept[-1].text.endswith("{")):
+            continue
+        kept.append(line)
+    return kept

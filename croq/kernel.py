@@ -1,0 +1,389 @@
+"""A compiled kernel as users hold it: what was made, launching it on a GPU, executing it in the simulator."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from croq import compiler
+from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
+from croq.source import SourceFile
+
+if TYPE_CHECKING:
+    from croq.binding import Bound, Scalar
+    from croq.driver.arrays import ArrayView
+    from croq.driver.launch import Module, PreparedLaunch
+    from croq.ir.objects import Kernel as DeviceKernel
+    from croq.ir.objects import Param as DeviceParam
+
+PARTS = ("params", "buffers", "fragments", "events", "variables", "tensor_maps", "body")  # of printed IR
+REMEMBERED_LAUNCHES = 256  # of one kernel; the least recently used go first
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of the `__co__` function. `shape` holds integers and symbols; None for a scalar."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+    is_global: bool
+
+
+class _Launches:
+    """The launches of one set of arguments, in each context that they were made in."""
+
+    def __init__(self, bound: Bound) -> None:
+        self._bound = bound
+        self._made: dict[Any, tuple[PreparedLaunch, ...]] = {}
+
+    def in_context(self, prepare: Callable[[Bound], tuple[PreparedLaunch, ...]]) -> tuple[PreparedLaunch, ...]:
+        """Those of the calling thread's context; made by `prepare`, which sees to it that there is one, if need be."""
+        from croq.driver.device import current_context
+
+        found = self._made.get(current_context())
+        if found is None:
+            found = prepare(self._bound)
+            self._made[current_context()] = found
+        return found
+
+
+class Kernel:
+    """One `__co__` function, compiled; or all of a file that has several, of which a launch must choose one."""
+
+    def __init__(self, compilation: compiler.Compilation, function: str | None = None) -> None:
+        """Raises CompileError E-3104 when the file has no such function."""
+        known = list(compilation.functions)
+        if function is not None and function not in known:
+            notes = [f"its functions are: {', '.join(known)}"]
+            message = f"`{compilation.file.name}` has no `__co__` function `{function}` that launches anything"
+            hint = compiler.close(function, known)
+            raise CompileError([make("E-3104", None, message, notes=notes, hint=hint)])
+        self.compilation = compilation
+        self._functions = compilation.functions if function is None else {function: compilation.functions[function]}
+        self._devices = [device for devices in self._functions.values() for device in devices]
+        self._launches: OrderedDict[tuple[Any, ...], _Launches] = OrderedDict()
+
+    # ------------------------------------------------------------------------------------------------- what was made
+    @property
+    def name(self) -> str:
+        """The function's name; of several, the file's."""
+        names = list(self._functions)
+        return names[0] if len(names) == 1 else compiler.stem(self.compilation.file)
+
+    @cached_property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The functions of the file by name; one that stands alone maps to itself."""
+        if len(self._functions) == 1:
+            return dict.fromkeys(self._functions, self)
+        return {name: Kernel(self.compilation, name) for name in self._functions}
+
+    @cached_property
+    def params(self) -> tuple[Param, ...]:
+        """Parameters in the order of arguments. Raises LaunchError E-4065 when there are several functions."""
+        return tuple(_public(param) for param in self.devices[0].params)
+
+    @property
+    def devices(self) -> Sequence[DeviceKernel]:
+        """The lowered IR of each launch of the function. Raises LaunchError E-4065 when there are several functions."""
+        names = list(self._functions)
+        if not names:
+            message = f"`{self.compilation.file.name}` has no function that launches anything"
+            raise LaunchError([make("E-4069", None, message, hint="a launch is a `parallel` of level `block`")])
+        if len(names) > 1:
+            hint = f'choose one: croq.compile(..., kernel="{names[0]}"), or .kernels["{names[0]}"]'
+            message = f"`{self.compilation.file.name}` has {len(names)} functions: {', '.join(names)}"
+            raise LaunchError([make("E-4065", None, message, hint=hint)])
+        return self._devices
+
+    @cached_property
+    def plan(self) -> list[dict[str, Any]]:
+        """What was derived, an object a device kernel (docs/plan.md)."""
+        from croq.plan import plan
+
+        return plan(self._devices)
+
+    @property
+    def cuda(self) -> str:
+        return self.compilation.cuda
+
+    @property
+    def cubin(self) -> bytes:
+        """Compiled on first use. Raises CompileError E-3010, EnvironmentFault when there is no NVRTC."""
+        return self.compilation.cubin
+
+    @property
+    def ptx(self) -> str:
+        return self.compilation.ptx
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return self.compilation.warnings
+
+    def ir(self, part: str | None = None, *, after: str | None = None) -> str:
+        """The printed IR after all passes, or after the pass `after`.
+
+        `part` picks one part of the lowered kernels: "params", "buffers", "fragments", "events", "variables",
+        "tensor_maps" or "body". Raises CompileError E-3103 for no such pass, E-3105 for no such part.
+        """
+        from croq.ir.printer import print_kernel
+
+        if after is not None:
+            return self.compilation.ir_after(after)
+        if part is not None and part not in PARTS:
+            message = f"the IR has no part `{part}`"
+            raise CompileError([make("E-3105", None, message, hint=f"use one of {', '.join(PARTS)}")])
+        return "\n".join(print_kernel(device, part) for device in self._devices)
+
+    def __repr__(self) -> str:
+        return f"<croq kernel {self.name} of {self.compilation.file.name}>"
+
+    # --------------------------------------------------------------------------------------------------------- launch
+    def __call__(self, *arguments: Any, stream: Any = None) -> Any:
+        """Launch on `stream` with one argument a parameter: arrays on one GPU that speak DLPack, and numbers.
+
+        Arrays of parameters that are not `global` lie on the host; they are copied to the device before the launch and
+        back after it, which waits for the stream. Otherwise nothing is allocated and nothing waits. Raises LaunchError
+        E-40xx before anything is launched; EnvironmentFault without GPU or NVRTC.
+        """
+        values = self._arguments(arguments)
+        if any(not param.is_global and param.shape is not None for param in self.devices[0].params):
+            return self._launch_with_copies(values, stream)
+        for launch in self._prepared(values):
+            launch(stream)
+        return None
+
+    def _arguments(self, arguments: Sequence[Any]) -> list[ArrayView | Scalar]:
+        from croq.driver.arrays import view
+
+        params = self.devices[0].params
+        names = [param.name for param in params] + [f"{i + 1}" for i in range(len(params), len(arguments))]
+        return [a if _is_number(a) else view(a, n) for a, n in zip(arguments, names, strict=False)]
+
+    def _prepared(self, values: Sequence[ArrayView | Scalar]) -> tuple[PreparedLaunch, ...]:
+        """The launches for these arguments, remembered by context and by the arrays' address, shape, strides, type."""
+        arguments = tuple(_identity(value) for value in values)
+        known = self._launches.get(arguments)
+        if known is None:
+            known = self._launches[arguments] = _Launches(self._bind(values))
+            if len(self._launches) > REMEMBERED_LAUNCHES:
+                self._launches.popitem(last=False)
+        self._launches.move_to_end(arguments)
+        return known.in_context(self._prepare)
+
+    def _bind(self, values: Sequence[ArrayView | Scalar]) -> Bound:
+        from croq.binding import bind
+
+        bound = bind(self.devices, values)
+        if bound.device[0] != "cuda":
+            hint = "copy the arrays to the GPU, or use `croq.simulate` for arrays on the CPU"
+            message = "the arrays lie on the CPU, and a launch needs them on a GPU"
+            raise LaunchError([make("E-4061", None, message, hint=hint)])
+        return bound
+
+    def _prepare(self, bound: Bound) -> tuple[PreparedLaunch, ...]:
+        launches = []
+        for device, grid in zip(self.devices, bound.grids, strict=True):
+            function = self._loaded.kernel(device.name)
+            params = parameter_bytes(device, bound)
+            block = (device.threads, 1, 1)
+            launches.append(function.prepare(grid, block, device.shared_bytes, params, bound.device[1]))
+        return tuple(launches)
+
+    @cached_property
+    def _loaded(self) -> Module:
+        from croq.driver.launch import Module
+
+        return Module(self.cubin)
+
+    def _launch_with_copies(self, values: Sequence[ArrayView | Scalar], stream: Any) -> None:
+        import numpy as np
+
+        from croq.binding import written_params
+        from croq.driver.arrays import NUMPY_TYPES, ArrayView
+        from croq.driver.device import require_gpu, synchronize
+        from croq.driver.device_array import DeviceArray
+
+        params = self.devices[0].params
+        placed = next((v.device[1] for v in values if isinstance(v, ArrayView) and v.device[0] == "cuda"), None)
+        index = placed if placed is not None else require_gpu().index
+        written = {name for device in self.devices for name in written_params(device)}
+        moved: list[ArrayView | Scalar] = []
+        back: list[tuple[DeviceArray, np.ndarray[Any, Any]]] = []
+        for param, value in zip(params, values, strict=False):
+            if isinstance(value, ArrayView) and not param.is_global and value.device[0] == "cpu":
+                host = _host_array(value, NUMPY_TYPES[value.dtype])
+                copy = DeviceArray.from_numpy(host, index)
+                back += [(copy, host)] if param.name in written else []
+                value = copy.croq_view()
+            moved.append(value)
+        for launch in self._prepare(self._bind(moved)):
+            launch(stream)
+        synchronize(stream)
+        for copy, host in back:
+            host[...] = copy.to_numpy()
+
+
+def simulate(
+    kernel: Kernel,
+    *arguments: Any,
+    schedule: str = "eager",
+    blocks: int | Sequence[tuple[int, int, int]] | None = None,
+) -> Any:
+    """Execute `kernel` on the CPU with NumPy arrays (bf16 by `ml_dtypes`), writing its outputs in place.
+
+    `schedule`: the order in which asynchronous operations complete, `eager`, `lazy` or `random:SEED`. `blocks`: None
+    for the whole grid, a number of blocks spread over it, or their (x, y, z). Checks arguments as a launch does.
+    Returns the simulator's report, one for each launch where the function has several. Raises LaunchError E-40xx,
+    and what the simulator finds (E-5xxx).
+    """
+    if not isinstance(kernel, Kernel):
+        message = f"the first argument of `simulate` is a `{type(kernel).__name__}`, not a compiled kernel"
+        raise LaunchError([make("E-4068", None, message, hint="make one by `croq.compile`")])
+    import numpy as np
+
+    from croq.binding import bind
+    from croq.driver.arrays import view
+    from croq.simulate import run
+
+    devices = kernel.devices
+    names = [param.name for param in devices[0].params]
+    for name, argument in zip(names, arguments, strict=False):
+        if not _is_number(argument) and not isinstance(argument, np.ndarray):
+            message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
+            raise LaunchError([make("E-4067", None, message)])
+    padded = [*names, *(str(i + 1) for i in range(len(names), len(arguments)))]
+    bound = bind(devices, [a if _is_number(a) else view(a, n) for a, n in zip(arguments, padded, strict=False)])
+    arrays = {name: a for name, a in zip(names, arguments, strict=True) if isinstance(a, np.ndarray)}
+    reports = []
+    for device, grid in zip(devices, bound.grids, strict=True):
+        chosen = spread_blocks(grid, blocks) if isinstance(blocks, int) else blocks
+        reports.append(run(device, arrays, dict(bound.scalars), schedule=schedule, blocks=chosen))
+    return reports[0] if len(reports) == 1 else reports
+
+
+def spread_blocks(grid: tuple[int, int, int], count: int) -> list[tuple[int, int, int]]:
+    """`count` blocks of a grid: the first, the last, others between, apart along every axis; all if it has no more."""
+    total = grid[0] * grid[1] * grid[2]
+    wanted = max(1, min(count, total))
+    steps = max(1, wanted - 1)
+    found = {tuple(round(i * (n - 1) / steps) for n in grid) for i in range(wanted)}
+    spare = (round(i * (total - 1) / steps) for i in range(wanted))
+    for place in (*spare, *range(wanted)):  # a grid that is short along every axis: blocks by their number
+        if len(found) < wanted:
+            found.add((place % grid[0], place // grid[0] % grid[1], place // (grid[0] * grid[1])))
+    return sorted(((x, y, z) for x, y, z in found), key=lambda block: block[::-1])
+
+
+def compile(  # named as users say it
+    source: str | Path,
+    defines: Mapping[str, Any] | None = None,
+    kernel: str | None = None,
+    *,
+    arch: str = "sm_90a",
+    lineinfo: bool = False,
+) -> Kernel:
+    """Compile a path, a shipped kernel by bare name (`v4`) or program text (which has a line end or `__co__`).
+
+    `defines`: macros, as `-D` gives them. `kernel`: which `__co__` function, where a file has several. The cubin is
+    made at the first launch, or when asked for. Raises CompileError.
+    """
+    settings = compiler.Settings.of(defines, arch=arch, lineinfo=lineinfo)
+    return Kernel(compiler.compile_file(compiler.load(source), settings), kernel)
+
+
+def check(source: str | Path, defines: Mapping[str, Any] | None = None) -> list[Diagnostic]:
+    """Every diagnostic of the static rules and of the protocol verifier; an empty list when there is nothing to say.
+
+    A file that cannot be read is reported the same way. Raises nothing that is the program's fault.
+    """
+    try:
+        return check_file(compiler.load(source), compiler.Settings.of(defines))
+    except CroqError as error:
+        return list(error.diagnostics)
+
+
+def check_file(file: SourceFile, settings: compiler.Settings) -> list[Diagnostic]:
+    """`check` for text that is loaded already."""
+    try:
+        compilation = compiler.compile_file(file, settings)
+    except CroqError as error:
+        return list(error.diagnostics)
+    return [*compilation.warnings, *_protocol(compilation)]
+
+
+def _protocol(compilation: compiler.Compilation) -> Iterator[Diagnostic]:
+    """What the protocol verifier finds in each kernel."""
+    import croq.verify
+
+    verify_protocol = getattr(croq.verify, "verify_protocol", None)
+    if verify_protocol is not None:
+        for device in compilation.module.kernels:
+            yield from verify_protocol(device)
+
+
+def parameter_bytes(device: DeviceKernel, bound: Bound) -> list[bytes]:
+    """The kernel's parameters as the emitted function takes them (croq.emit.signature)."""
+    from croq.binding import map_arguments
+    from croq.driver import launch, tensormap
+    from croq.emit.signature import signature
+
+    result = []
+    for argument in signature(device):
+        if argument.map is not None:
+            array = bound.arrays[argument.map.param.name]
+            spec, dims, strides = map_arguments(argument.map, array, bound.symbols)
+            result.append(tensormap.encode(spec, array.pointer, dims, strides, argument.map.param.name))
+        elif argument.symbol is not None:
+            result.append(launch.scalar(argument.type, bound.symbols[argument.symbol]))
+        elif argument.kind == "pointer" and argument.param is not None:
+            result.append(launch.pointer(bound.arrays[argument.param.name].pointer))
+        elif argument.param is not None:
+            result.append(launch.scalar(argument.type, bound.scalars[argument.param.name]))
+    return result
+
+
+def _host_array(value: ArrayView, dtype: Any) -> Any:
+    """The host memory of a view as a NumPy array."""
+    import ctypes
+
+    import numpy as np
+
+    span = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
+    memory = (ctypes.c_byte * (span * dtype.itemsize)).from_address(value.pointer)
+    byte_strides = tuple(s * dtype.itemsize for s in value.strides)
+    return np.ndarray(value.shape, dtype, memory, strides=byte_strides)
+
+
+def _identity(value: ArrayView | Scalar) -> Any:
+    if _is_number(value):
+        return type(value), value
+    assert not isinstance(value, (int, float))
+    return value.pointer, value.shape, value.strides, value.dtype, value.device
+
+
+def _is_number(value: Any) -> bool:
+    """A number, Python's or NumPy's; an array of rank 0 of another library is not one."""
+    return isinstance(value, (int, float)) or (
+        hasattr(value, "dtype") and hasattr(value, "item") and _numpy_scalar(value)
+    )
+
+
+def _numpy_scalar(value: Any) -> bool:
+    import numpy as np
+
+    return isinstance(value, np.generic)
+
+
+def _public(param: DeviceParam) -> Param:
+    shape = None if param.shape is None else tuple(_extent(dim) for dim in param.shape)
+    return Param(param.name, param.type, shape, param.is_global)
+
+
+def _extent(dim: Any) -> int | str:
+    known = dim.known
+    return known if known is not None else str(dim)

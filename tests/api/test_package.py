@@ -1,0 +1,95 @@
+"""The package as it is imported: cheap, and `croq.simulate` is both a package and a function."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import croq
+from croq.kernel import spread_blocks
+
+HEAVY = ("numpy", "lark", "jinja2", "rich", "typer", "cuda", "ml_dtypes")
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_import_loads_nothing_heavy():
+    loaded = python("import sys, croq; print(*sys.modules)").split()
+    assert not [name for name in HEAVY if name in loaded]
+
+
+def test_import_is_quick():
+    best = min(
+        float(python("import time; t = time.perf_counter(); import croq; print(time.perf_counter() - t)"))
+        for _ in range(3)
+    )
+    assert best < 0.3
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import croq; f = croq.simulate",
+        "from croq import simulate as f",
+        "import croq.simulate; f = croq.simulate",
+        "import croq.simulate.dtypes; import croq; f = croq.simulate",
+        "from croq.simulate import dtypes; from croq import simulate as f",
+        "import importlib; f = importlib.import_module('croq.simulate')",
+    ],
+)
+def test_simulate_is_callable_however_it_is_imported(imports):
+    code = f"""
+{imports}
+assert callable(f)
+import croq
+import croq.simulate.dtypes as d
+assert d.__name__ == "croq.simulate.dtypes"
+try:
+    f("no kernel")
+except croq.LaunchError as error:
+    print(error.diagnostics[0].code)
+"""
+    assert python(code).strip() == "E-4068"
+
+
+def test_all_public_names_exist():
+    for name in croq.__all__:
+        assert getattr(croq, name) is not None
+    assert croq.__version__
+    with pytest.raises(AttributeError, match="nothing"):
+        croq.nothing  # noqa: B018
+
+
+class TestSpreadBlocks:
+    def test_first_and_last_are_among_them(self):
+        for count in (2, 3, 5, 17):
+            blocks = spread_blocks((64, 32, 4), count)
+            assert len(set(blocks)) == count
+            assert blocks[0] == (0, 0, 0) and blocks[-1] == (63, 31, 3)
+
+    def test_they_lie_apart_along_every_axis(self):
+        assert spread_blocks((64, 32, 4), 3) == [(0, 0, 0), (32, 16, 2), (63, 31, 3)]
+
+    @pytest.mark.parametrize("grid", [(1, 1, 1), (2, 2, 2), (7, 1, 3), (1, 5, 1)])
+    def test_a_small_grid_is_never_exceeded(self, grid):
+        total = grid[0] * grid[1] * grid[2]
+        for count in range(1, total + 3):
+            blocks = spread_blocks(grid, count)
+            assert len(set(blocks)) == len(blocks) == min(count, total)
+            assert all(0 <= b < n for block in blocks for b, n in zip(block, grid, strict=True))
+
+
+def test_time_is_measured_for_each_stage():
+    from croq.compiler import timed
+
+    seconds: dict[str, float] = {}
+    with pytest.raises(KeyError), timed(seconds, "parse"):
+        time.sleep(0.01)
+        raise KeyError
+    assert seconds["parse"] >= 0.01

@@ -1,0 +1,154 @@
+"""The commands on real kernels, in process; what needs NVRTC is marked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from croq.cli.app import app
+
+runner = CliRunner()
+SAXPY = "tests/cases/saxpy.co"
+HANDOFFS = "tests/cases/handoffs.co"
+BROKEN = "__co__ void f(global f32 [N] x) {\n  parallel b by 1 : block { y.at(0) = 1.0f; }\n}\n"
+
+
+@pytest.fixture(autouse=True)
+def in_checkout(monkeypatch):
+    from tests.conftest import ROOT
+
+    monkeypatch.chdir(ROOT)
+
+
+def croq(*arguments, **options):
+    return runner.invoke(app, [str(a) for a in arguments], **options)
+
+
+@pytest.fixture
+def broken(tmp_path):
+    path = tmp_path / "broken.co"
+    path.write_text(BROKEN)
+    return path
+
+
+class TestPlan:
+    def test_text_and_json_say_the_same(self):
+        text, made = croq("plan", "v4"), json.loads(croq("plan", "v4", "--json").stdout)
+        assert text.exit_code == 0 and text.stderr == ""
+        assert made[0]["kernel"] == "flash_atten" and made[0]["threads"] == 384
+        for event in made[0]["events"]:
+            assert event["name"] in text.stdout
+
+    def test_a_bare_name_is_the_file(self):
+        assert croq("plan", "v4", "--json").stdout == croq("plan", "kernels/v4.co", "--json").stdout
+
+    def test_macros_reach_the_kernel(self):
+        made = json.loads(croq("plan", "v4", "--json", "-D", "K_STAGES=1").stdout)
+        assert {e["name"]: e["slots"] for e in made[0]["events"]}["kf"] == 1
+
+    def test_an_object_a_kernel(self):
+        made = json.loads(croq("plan", HANDOFFS, "--json").stdout)
+        assert [item["kernel"] for item in made] == ["one_slot_ready", "part_of_a_warp", "pending"]
+
+
+class TestEmit:
+    @pytest.mark.parametrize("kind", ["ast", "tile-ir", "ir", "plan", "cuda"])
+    def test_every_stage_prints(self, kind):
+        result = croq("compile", SAXPY, "--emit", kind)
+        assert result.exit_code == 0 and result.stdout.strip() and result.stderr == ""
+
+    def test_the_same_text_by_path_and_by_name(self):
+        assert (
+            croq("compile", "v4", "--emit", "cuda").stdout == croq("compile", "kernels/v4.co", "--emit", "cuda").stdout
+        )
+
+    def test_to_a_file_and_to_a_folder(self, tmp_path):
+        text = croq("compile", SAXPY, "--emit", "cuda").stdout
+        assert croq("compile", SAXPY, "--emit", "cuda", "-o", tmp_path / "x.cu").exit_code == 0
+        assert (tmp_path / "x.cu").read_text() == text
+        assert croq("compile", SAXPY, "--emit", "ir", "-o", tmp_path).exit_code == 0
+        assert (tmp_path / "saxpy.ir").exists()
+
+    def test_after_a_pass(self):
+        result = croq("compile", "v4", "--after", "participants")
+        assert result.exit_code == 0 and "threads {0..384}" in result.stdout
+        assert croq("compile", "v4", "--after", "nothing").exit_code == 2
+
+    def test_a_cubin_needs_a_place(self):
+        assert croq("compile", SAXPY, "--emit", "cubin").exit_code == 2
+
+
+@pytest.mark.nvrtc
+class TestCompile:
+    def test_the_summary(self):
+        result = croq("compile", SAXPY)
+        assert result.exit_code == 0
+        assert "saxpy: 256 threads" in result.stdout and "no spills" in result.stdout
+
+    def test_json(self):
+        made = json.loads(croq("compile", SAXPY, "--format", "json").stdout)
+        assert made["kernels"][0]["kernel"] == "saxpy" and made["kernels"][0]["registers"] > 0
+        assert list(made["seconds"]) == ["parse", "analyse", "build", "passes", "emit", "nvrtc"]
+
+    def test_all_files_are_written(self, tmp_path):
+        assert croq("compile", SAXPY, "-o", tmp_path / "out").exit_code == 0
+        assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["saxpy.cu", "saxpy.cubin", "saxpy.plan.json"]
+        assert (tmp_path / "out" / "saxpy.cubin").read_bytes()[:4] == b"\x7fELF"
+        assert (tmp_path / "out" / "saxpy.plan.json").read_text() == croq("plan", SAXPY, "--json").stdout
+
+    def test_quiet_says_nothing(self):
+        result = croq("compile", SAXPY, "-q")
+        assert result.exit_code == 0 and result.stdout == "" and result.stderr == ""
+
+    def test_ptx(self):
+        assert ".visible .entry saxpy" in croq("compile", SAXPY, "--emit", "ptx").stdout
+
+    def test_a_fault_in_device_text_points_into_the_file(self, tmp_path):
+        path = tmp_path / "k.co"
+        path.write_text(
+            "__device__ float twice(float x) {\n  return x + nothing;\n}\n"
+            "__co__ void f(global f32 [N] x) {\n  parallel b by 1 : block, t by 32 : thread {\n"
+            "    float y = call twice(x.at(t));\n    x.at(t) = y;\n  }\n}\n"
+        )
+        result = croq("compile", path)
+        assert result.exit_code == 1
+        assert "E-3010" in result.stderr and "k.co:2" in result.stderr and "nothing" in result.stderr
+
+
+class TestCheck:
+    def test_a_good_kernel(self):
+        result = croq("check", SAXPY)
+        assert result.exit_code == 0 and result.stdout == f"{SAXPY}: ok\n"
+
+    def test_a_bad_one(self, broken):
+        result = croq("check", broken)
+        assert result.exit_code == 1
+        assert "error[E-" in result.stderr and "broken.co:2" in result.stderr
+        assert result.stdout == f"{broken}: 1 error\n"
+
+    def test_json(self, broken):
+        result = croq("check", broken, "--format", "json")
+        assert json.loads(result.stdout) == {"file": str(broken), "ok": False, "errors": 1, "warnings": 0}
+        assert json.loads(result.stderr)[0]["span"]["line"] == 2
+
+    def test_standard_input(self):
+        assert croq("check", "-", input=BROKEN).exit_code == 1
+
+    @pytest.mark.parametrize(
+        "text", ["", "int main() {}", "__co__", "__co__ void f(", "\0", "__co__ void f() { }", "#if"]
+    )
+    def test_no_text_makes_a_traceback(self, text):
+        result = croq("check", "-", input=text)
+        assert result.exit_code in (0, 1), result.stderr
+        assert "E-9001" not in result.stderr
+
+
+class TestLadder:
+    def test_each_rung_adds(self):
+        outputs = [croq("plan", SAXPY, *flags).stderr for flags in ([], ["-v"], ["-vv"], ["-vvv"])]
+        assert outputs[0] == ""
+        assert "parse" in outputs[1] and "__global__" not in outputs[1]
+        assert "__global__" in outputs[2] and "after participants" not in outputs[2]
+        assert "after participants" in outputs[3]

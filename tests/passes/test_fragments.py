@@ -1,0 +1,457 @@
+"""Pass `fragments`: layouts from uses, and register operations in place of tile operations."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from croq.diagnostics import Sink
+from croq.ir.objects import Kernel
+from croq.ir.parser import parse_kernel
+from croq.ir.printer import print_kernel
+from croq.ir.verify import verify
+from croq.passes.fragments import Fragments
+
+HEAD = "kernel k file=k.co, grid=(1, 1, 1), threads=128 {\n"
+PARAMS = """
+param @out type=f32, shape=(M, 128)
+param @row_out type=f32, shape=(M)
+buffer @a type=bf16, shape=(64, 128)
+buffer @b type=bf16, shape=(32, 128)
+buffer @c type=bf16, shape=(32, 64)
+"""
+
+
+def run(objects: str, body: str, threads: str = "{0..128}", level: str = "group-4") -> tuple[Kernel, Sink]:
+    """Run the pass on a scope; every operation gets the threads."""
+    text = f'{HEAD}{PARAMS}{objects}\n section "", {level}, role=false, _ {{\n{body}\n}}\n}}\n'
+    kernel = parse_kernel(text)
+    members = parse_kernel(f"{HEAD} warp.sync threads {threads}\n}}").body.ops[0].threads if threads else None
+    for op in kernel.walk():
+        op.threads = members
+    verify(kernel, "tile")
+    sink = Sink()
+    Fragments().apply(kernel, sink)
+    if not sink.failed:
+        verify(kernel, "tile")
+        assert not any(op.NAME.startswith("frag.") and op.TILE for op in kernel.walk())
+    return kernel, sink
+
+
+def layouts(kernel: Kernel) -> dict[str, str]:
+    printed = print_kernel(kernel, only="fragments").splitlines()
+    matches = [re.search(r"@(\w+) .*layout=(\w+\((?:[^()]|\([^()]*\))*\))", line) for line in printed]
+    return {match.group(1): match.group(2) for match in matches if match is not None}
+
+
+def body(kernel: Kernel) -> str:
+    """The section's body as text, without threads."""
+    lines = print_kernel(kernel, only="body").replace(" threads {0..128}", "").splitlines()
+    return "\n".join(line[2:] for line in lines[1:-1])
+
+
+def codes(sink: Sink) -> list[str]:
+    return [d.code for d in sink.diagnostics]
+
+
+ACC = "fragment @acc type=_, shape=_\n"
+MMA = "frag.declare @acc\n mma row, row, @acc, @a[0:64, 0:128], @b[0:32, 0:128]\n"
+
+
+def test_an_mma_gives_its_accumulator_shape_type_and_layout() -> None:
+    kernel, sink = run(ACC, MMA)
+    assert not sink.diagnostics
+    acc = kernel.fragments[0]
+    assert (acc.type, acc.shape, acc.packed) == ("f32", (64, 32), False)
+    assert layouts(kernel) == {"acc": "accumulator(m=64, n=32)"}
+    assert acc.why.startswith("accumulates the MMA")
+
+
+def test_a_register_operand_is_packed_and_so_is_its_copy() -> None:
+    objects = (
+        "fragment @o type=_, shape=_\n fragment @p type=bf16, shape=(64, 32)\n fragment @s type=bf16, shape=(64, 32)"
+    )
+    code = """
+    frag.declare @o
+    frag.declare @p
+    frag.declare @s
+    frag.copy @p, @s
+    mma row, col, @o, @p, @c[0:32, 0:64]
+    """
+    kernel, sink = run(objects, code)
+    assert not sink.diagnostics
+    assert [frag.packed for frag in kernel.fragments] == [False, True, True]
+    assert layouts(kernel)["s"] == "accumulator(m=64, n=32)"
+    assert "reg.copy @p, @s" in body(kernel)
+    assert kernel.fragments[2].why == "copied to or from `p`"
+
+
+def test_rows_follow_maps_reductions_and_copies() -> None:
+    objects = ACC + "".join(f"fragment @{name} type=f32, shape=(64)\n" for name in ("top", "old", "scale", "total"))
+    code = (
+        MMA
+        + """
+    frag.declare @top
+    frag.declare @old
+    frag.declare @scale
+    frag.declare @total
+    frag.copy @old, @top
+    frag.reduce max, @top, @acc
+    frag.map @top, (%i: s32) {
+      %t: f32 = frag_read @top, (%i)
+      frag_write @scale, (%i), %t
+    }
+    frag.map @acc, (%m: s32, %j: s32) {
+      %0: f32 = frag_read @total, (%m)
+      %x: f32 = frag_read @acc, (%m, %j)
+      %y: f32 = binary add, %0, %x
+      frag_write @total, (%m), %y
+    }
+    frag.all_reduce sum, @total
+    """
+    )
+    kernel, sink = run(objects, code)
+    assert not sink.diagnostics
+    found = layouts(kernel)
+    assert {found[name] for name in ("top", "old", "scale", "total")} == {"row(m=64)"}
+    text = body(kernel)
+    assert "reg.reduce_row max, @top, @acc\nreg.shuffle_reduce max, @top, lanes=4" in text
+    assert "reg.shuffle_reduce sum, @total, lanes=4" in text
+    # F9: the partial sum is an element's statement, so there is no row section
+    assert "row_body" not in text
+
+
+def test_row_statements_run_once_a_row_and_before_the_elements() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    %two: f32 = const 2.0
+    frag.map @acc, (%i: s32, %j: s32) {
+      %x: f32 = frag_read @acc, (%i, %j)
+      %r0: f32 = frag_read @r, (%i)
+      %y: f32 = binary mul, %x, %r0
+      frag_write @acc, (%i, %j), %y
+      %r1: f32 = frag_read @r, (%i)
+      %z: f32 = binary mul, %r1, %two
+      frag_write @r, (%i), %z
+    }
+    """
+    )
+    kernel, sink = run(ACC + "fragment @r type=f32, shape=(64)", code)
+    assert not sink.diagnostics
+    # %r0 is a name, so it keeps the value of before the row statements: it is kept in a row register
+    text = body(kernel).split("reg.map", 1)[1]
+    assert (
+        text
+        == """ @acc, (%i: s32), (%i_1: s32, %j: s32), guard=false row_body {
+  %r0: f32 = frag_read @r, (%i)
+  frag_write @r0, (%i), %r0
+  %r1: f32 = frag_read @r, (%i)
+  %z: f32 = binary mul, %r1, %two
+  frag_write @r, (%i), %z
+} body {
+  %x: f32 = frag_read @acc, (%i_1, %j)
+  %r0_1: f32 = frag_read @r0, (%i_1)
+  %y: f32 = binary mul, %x, %r0_1
+  frag_write @acc, (%i_1, %j), %y
+}"""
+    )
+
+
+def test_unnamed_reads_belong_to_the_statement_that_uses_them() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    frag.map @acc, (%i: s32, %j: s32) {
+      %0: f32 = frag_read @r, (%i)
+      frag_write @acc, (%i, %j), %0
+      %1: f32 = const 1.0
+      frag_write @r, (%i), %1
+    }
+    """
+    )
+    kernel, sink = run(ACC + "fragment @r type=f32, shape=(64)", code)
+    assert not sink.diagnostics
+    assert len(kernel.fragments) == 2
+    assert "row_body" in body(kernel)
+
+
+def test_a_condition_of_the_row_is_split_with_its_statements() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    %one: f32 = const 1.0
+    %n: s32 = const 9
+    frag.map @acc, (%i: s32, %j: s32) {
+      %c: bool = binary lt, %i, %n
+      if %c then {
+        frag_write @r, (%i), %one
+        %d: bool = binary lt, %j, %n
+        if %d then {
+          frag_write @acc, (%i, %j), %one
+        }
+      }
+    }
+    """
+    )
+    kernel, sink = run(ACC + "fragment @r type=f32, shape=(64)", code)
+    assert not sink.diagnostics
+    assert (
+        body(kernel).split("reg.map", 1)[1]
+        == """ @acc, (%i: s32), (%i_1: s32, %j: s32), guard=false row_body {
+  %c: bool = binary lt, %i, %n
+  if %c then {
+    frag_write @r, (%i), %one
+  }
+} body {
+  %c_1: bool = binary lt, %i_1, %n
+  if %c_1 then {
+    %d: bool = binary lt, %j, %n
+    if %d then {
+      frag_write @acc, (%i_1, %j), %one
+    }
+  }
+}"""
+    )
+
+
+VARIABLE = "fragment @r type=f32, shape=(64)\n variable @v type=f32\n"
+
+
+def test_a_mutable_scalar_of_elements_stays_with_them() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    frag.map @acc, (%i: s32, %j: s32) {
+      %x: f32 = frag_read @acc, (%i, %j)
+      var.declare @v, %x
+      %0: f32 = var.get @v
+      %1: f32 = binary add, %0, %0
+      var.set @v, %1
+      %2: f32 = var.get @v
+      frag_write @acc, (%i, %j), %2
+    }
+    """
+    )
+    kernel, sink = run(ACC + VARIABLE, code)
+    assert not sink.diagnostics
+    assert "row_body" not in body(kernel)
+    assert body(kernel).count("var.") == 4
+
+
+def test_a_mutable_scalar_of_rows_that_elements_read_goes_with_them() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    frag.map @acc, (%i: s32, %j: s32) {
+      %x: f32 = frag_read @r, (%i)
+      var.declare @v, %x
+      %2: f32 = var.get @v
+      frag_write @acc, (%i, %j), %2
+    }
+    """
+    )
+    kernel, sink = run(ACC + VARIABLE, code)
+    assert not sink.diagnostics
+    assert "row_body" not in body(kernel)
+
+
+def test_a_row_write_cannot_hang_on_a_scalar_of_the_elements() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    frag.map @acc, (%i: s32, %j: s32) {
+      %x: f32 = frag_read @r, (%i)
+      var.declare @v, %x
+      %2: f32 = var.get @v
+      frag_write @acc, (%i, %j), %2
+      frag_write @r, (%i), %2
+    }
+    """
+    )
+    _, sink = run(ACC + VARIABLE, code)
+    assert codes(sink) == ["E-2112"]
+
+
+def test_one_lane_of_a_row_stores() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @r
+    frag.reduce sum, @r, @acc
+    frag.map @r, (%i: s32) {
+      %x: f32 = frag_read @r, (%i)
+      store_element @row_out[0:M], (%i), %x
+    }
+    """
+    )
+    kernel, sink = run(ACC + "fragment @r type=f32, shape=(64)", code)
+    assert not sink.diagnostics
+    assert (
+        body(kernel).split("lanes=4\n", 1)[1]
+        == """%0: s32 = thread_index
+%1: s32 = const 4
+%2: s32 = binary mod, %0, %1
+%3: s32[0..1] = const 0
+%first_lane: bool = binary eq, %2, %3
+reg.map @r, (), (%i: s32), guard=false body {
+  %x: f32 = frag_read @r, (%i)
+  if %first_lane then {
+    store_element @row_out[0:M], (%i), %x
+  }
+}""".replace("%1: s32 =", "%1: s32[4..5] =")
+    )
+
+
+def test_no_mma_means_evenly_spread() -> None:
+    code = """
+    frag.declare @x
+    frag.declare @y
+    frag.map @x, (%i: s32) {
+      %0: f32 = frag_read @y, (%i)
+      frag_write @x, (%i), %0
+    }
+    """
+    objects = "fragment @x type=f32, shape=(200)\n fragment @y type=f32, shape=(200)"
+    kernel, sink = run(objects, code)
+    assert not sink.diagnostics
+    assert layouts(kernel) == dict.fromkeys("xy", "uniform(shape=(200), threads=128)")
+    assert "guard=true" in body(kernel)
+    kernel, sink = run(objects, code, threads="{0..200}", level="block")
+    assert layouts(kernel) == dict.fromkeys("xy", "uniform(shape=(200), threads=200)")
+    assert "guard=false" in body(kernel)
+
+
+def test_rows_without_an_mma_make_an_accumulator_of_a_warpgroup() -> None:
+    objects = "fragment @x type=f32, shape=(64, 24)\n fragment @r type=f32, shape=(64)"
+    code = "frag.declare @x\n frag.declare @r\n frag.reduce max, @r, @x"
+    kernel, sink = run(objects, code)
+    assert not sink.diagnostics
+    assert layouts(kernel) == {"x": "accumulator(m=64, n=24)", "r": "row(m=64)"}
+    _, sink = run(objects, code, threads="{0..64}")
+    assert codes(sink) == ["E-1156"]
+    assert "no thread's reach" in sink.diagnostics[0].message
+    _, sink = run(objects.replace("64", "48"), code)
+    assert set(codes(sink)) == {"E-1152"}
+
+
+@pytest.mark.parametrize(
+    ("dest", "method", "guard"),
+    [
+        ("@s[0:64, 0:32]", "stmatrix", "false"),
+        ("@s[%n:64, 0:32]", "stmatrix", "false"),
+        ("@s[0:64, %n:32]", "store", "false"),
+        ("@s[0:64, 4:32]", "store", "false"),
+        ("@f[0:64, 0:32]", "store", "false"),
+        ("@out[%n:64, 0:32]", "store", "true"),
+        ("@fixed[0:64, 0:32]", "store", "false"),
+        ("@fixed[%n:64, 0:32]", "store", "true"),
+        ("@fixed[%m:64, 0:32]", "store", "false"),
+        ("@three[%n:1!, 0:64, 0:32]", "store", "false"),
+    ],
+)
+def test_how_a_fragment_is_stored(dest: str, method: str, guard: str) -> None:
+    objects = """
+    param @fixed type=f32, shape=(128, 32)
+    param @three type=f32, shape=(B, 64, 32)
+    buffer @s type=bf16, shape=(128, 64)
+    buffer @f type=f32, shape=(128, 64)
+    fragment @acc type=_, shape=_
+    """
+    code = MMA + f"%n: s32 = block_index 0\n %m: s32[0..65] = block_index 1\n frag.store @acc, {dest}"
+    kernel, sink = run(objects, code)
+    assert not sink.diagnostics
+    assert f", {method}, guard={guard}" in body(kernel)
+    assert len(kernel.notes["fragments"]) == 1
+
+
+def test_a_fill_is_converted_to_the_element_type() -> None:
+    objects = "fragment @h type=f16, shape=(256)\n"
+    kernel, sink = run(objects, "frag.declare @h\n %0: f32 = const 0.0\n frag.fill @h, %0")
+    assert not sink.diagnostics
+    assert "%0: f16 = const 0.0\nreg.fill @h, %0" in body(kernel)
+    kernel, _ = run(objects, "frag.declare @h\n %0: f32 = const 0.1\n frag.fill @h, %0")
+    assert "cast %0\nreg.fill @h, %1" in body(kernel)
+
+
+ROW = "fragment @r type=f32, shape=(64)\n fragment @w type=f32, shape=(128)\n fragment @t type=f32, shape=(32, 64)\n"
+DECLARE = MMA + "frag.declare @r\n frag.declare @w\n frag.declare @t\n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "code"),
+    [
+        ("frag.map @acc, (%i: s32, %j: s32) {\n %0: f32 = frag_read @r, (%j)\n }", "E-1152"),
+        ("frag.map @acc, (%i: s32, %j: s32) {\n %0: f32 = frag_read @t, (%j, %i)\n }", "E-1152"),
+        ("frag.map @acc, (%i: s32, %j: s32) {\n %0: f32 = frag_read @w, (%i)\n }", "E-1152"),
+        ("frag.map @acc, (%i: s32, %j: s32) {\n %0: f32 = frag_read @t, (%i, %j)\n }", "E-1152"),
+        ("frag.map @r, (%i: s32) {\n %0: f32 = frag_read @acc, (%i, %i)\n }", "E-1152"),
+        ("frag.map @r, (%i: s32) {\n %0: f32 = frag_read @w, (%i)\n }", "E-1152"),
+        ("%n: s32 = const 3\n %0: f32 = frag_read @r, (%n)", "E-1152"),
+        ("frag.copy @r, @w", "E-1154"),
+        ("frag.reduce max, @w, @acc", "E-1155"),
+        ("frag.all_reduce sum, @w", "E-1156"),
+        ("frag.all_reduce sum, @acc", "E-1156"),
+        ("frag.store @acc, @out[0:64, 0:64]", "E-1133"),
+        ("mma row, row, @acc, @a[0:64, 0:128], @c[0:24, 0:64]", "E-1111"),
+        ("mma row, row, @acc, @a[0:32, 0:128], @b[0:32, 0:128]", "E-1113"),
+        ("mma row, row, @acc, @r, @b[0:32, 0:128]", "E-1112"),
+        ("mma row, row, @acc, @t, @b[0:32, 0:64]", "E-1113"),
+    ],
+)
+def test_what_no_layout_allows_is_an_error(statements: str, code: str) -> None:
+    _, sink = run(ACC + ROW, DECLARE + statements)
+    assert codes(sink) == [code], [d.render() for d in sink.diagnostics]
+
+
+def test_a_conflict_names_both_uses() -> None:
+    code = (
+        MMA
+        + """
+    frag.declare @big  // line 11
+    frag.declare @r  // line 12
+    frag.reduce max, @r, @acc  // line 13
+    frag.reduce max, @r, @big  // line 14
+    mma row, row, @big, @a[0:128, 0:128], @b[0:32, 0:128]  // line 15
+    """
+    )
+    objects = ACC + "fragment @big type=_, shape=_ // line 2\n fragment @r type=f32, shape=(64) // line 3"
+    _, sink = run(objects, code)
+    (fault,) = sink.diagnostics
+    assert fault.code == "E-1155"
+    assert fault.span is not None and fault.span.line == 14
+    assert 13 in {label.span.line for label in fault.labels}
+
+
+def test_types_of_a_copy_must_agree() -> None:
+    _, sink = run(
+        "fragment @x type=f32, shape=(64)\n fragment @y type=f16, shape=(64)",
+        "frag.declare @x\n frag.declare @y\n frag.copy @x, @y",
+    )
+    assert codes(sink) == ["E-1154"]
+
+
+def test_an_accumulator_that_no_mma_uses_has_no_shape() -> None:
+    _, sink = run(ACC, "frag.declare @acc\n %0: f32 = const 0.0\n frag.fill @acc, %0")
+    assert codes(sink) == ["E-1117"]
+
+
+def test_a_reduction_needs_whole_warps() -> None:
+    objects = ACC + "fragment @r type=f32, shape=(64)"
+    _, sink = run(objects, MMA + "frag.declare @r\n frag.reduce max, @r, @acc", threads="{0..48}")
+    assert "E-2111" in codes(sink)
+
+
+def test_unknown_threads_hold_nothing() -> None:
+    code = "frag.declare @x\n %0: f32 = const 0.0\n frag.fill @x, %0"
+    _, sink = run("fragment @x type=f32, shape=(64)", code, threads="", level="block")
+    assert codes(sink) == ["E-2101"]
+    _, sink = run("fragment @x type=f32, shape=(64)", code, threads="{0..32, 64..96}", level="block")
+    assert codes(sink) == ["E-2101"]

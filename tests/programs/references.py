@@ -1,0 +1,145 @@
+"""What the programs of this folder must compute, in float64 (integers: Python's and NumPy's, reduced to 32 bits)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Outputs = dict[str, Array]
+LOG2E = 1.4426950408889634
+
+
+def gemm(a: Array, b: Array) -> Outputs:
+    return {"c": a @ b.T}
+
+
+def gemm_trips(a: Array, b: Array, steps: int) -> Outputs:
+    return {"c": a[:, : 64 * steps] @ b[:, : 64 * steps].T}
+
+
+def gemm_scaled(a: Array, b: Array, scale: Array) -> Outputs:
+    parts = [s * (a[:, 64 * k : 64 * k + 64] @ b[:, 64 * k : 64 * k + 64].T) for k, s in enumerate(scale)]
+    return {"c": np.sum(parts, axis=0)}
+
+
+def mlp(x: Array, w1: Array, bias: Array, w2: Array) -> Outputs:
+    return {"y": np.maximum(x @ w1.T + bias, 0) @ w2}
+
+
+def attention(
+    q: Array, k: Array, v: Array, scale: float, *, causal: bool = False, window: int | None = None, bias: Any = 0.0
+) -> Outputs:
+    """q: [B, S, H, D]; k, v: [B, T, G, D] with H a multiple of G. `scale` is for exponentials of base 2, `bias` is not scaled."""
+    group = q.shape[2] // k.shape[2]
+    keys, values = np.repeat(k, group, axis=2), np.repeat(v, group, axis=2)
+    scores = np.einsum("bihd,bjhd->bhij", q, keys) * scale + np.asarray(bias) * LOG2E
+    row, col = np.ogrid[: scores.shape[2], : scores.shape[3]]
+    if causal:
+        scores = np.where(col > row, -np.inf, scores)
+    if window is not None:
+        scores = np.where(row - col >= window, -np.inf, scores)
+    p = np.exp2(scores - scores.max(-1, keepdims=True))
+    return {"o": np.einsum("bhij,bjhd->bihd", p / p.sum(-1, keepdims=True), values)}
+
+
+def attention_of_tasks(q: Array, k: Array, v: Array, tasks: Array, first: Array, scale: float) -> Outputs:
+    """Query tiles without a task stay as they were."""
+    full = attention(q, k, v, scale, causal=True)["o"]
+    out = np.full_like(full, np.nan)
+    for task in tasks[first[0] : first[-1]]:
+        bm, head, batch = int(task) & 255, int(task) >> 8 & 255, int(task) >> 16
+        out[batch, bm * 64 : bm * 64 + 64, head] = full[batch, bm * 64 : bm * 64 + 64, head]
+    return {"o": out}
+
+
+def softmax_rows(x: Array) -> Outputs:
+    p = np.exp(x - x.max(1, keepdims=True))
+    return {"y": p / p.sum(1, keepdims=True), "maxima": x.max(1)}
+
+
+def layer_norm(x: Array, gain: Array, shift: Array, epsilon: float) -> Outputs:
+    centred = x - x.mean(1, keepdims=True)
+    return {"y": centred / np.sqrt((centred**2).mean(1, keepdims=True) + epsilon) * gain + shift}
+
+
+def uniform_fragments(x: Array) -> Outputs:
+    return {"y": 2 * x + np.where(np.arange(300) % 3 == 0, 100.0, 0.0), "z": x[:, :280:7]}
+
+
+def dma_async(x: Array, y: Array) -> Outputs:
+    rows = -(-len(x) // 32) * 32
+    padded = np.zeros((rows, 64))
+    padded[: len(x)] = y
+    mirrored = padded.reshape(-1, 32, 64)[:, ::-1].reshape(rows, 64)[: len(x)]
+    return {"z": x[:, ::-1] - 2 * mirrored[:, ::-1]}
+
+
+def writers(x: Array, count: int) -> Outputs:
+    return {"y": x + (10 * x[:, ::-1] if count > 1 else 0) + (100 * x if count > 2 else 0)}
+
+
+def branches(a: Array, b: Array, mode: Array) -> Outputs:
+    out = np.full((len(mode), 64, 64), np.nan)
+    for r, kind in enumerate(mode):
+        if kind == 1:
+            out[r] = a[r] @ b.T + (2.0 if r % 2 == 0 else 1.0)
+        elif kind == 2:
+            out[r] = a[r] @ b + 1.0
+        elif kind == 3:
+            out[r] = -(a[r] @ b.T + 1.0)
+    return {"c": out}
+
+
+def integers(a: Array, b: Array) -> Outputs:
+    signed = np.array([_signed(int(x), int(u)) for x, u in zip(a, b, strict=True)], dtype=np.int64)
+    unsigned = np.array([_unsigned(int(u)) for u in b], dtype=np.int64)
+    return {"si": signed, "ui": unsigned}
+
+
+def _signed(x: int, u: int) -> list[int]:
+    quotient = int(abs(x) // 7) * (1 if x >= 0 else -1)
+    counted, _ = _collatz(u)
+    return [quotient, x - 7 * quotient, x >> 3, max(x, -5) + min(x, 5), abs(x), -(-abs(x) // 6), ~x & 0xFF, counted]
+
+
+def _unsigned(u: int) -> list[int]:
+    word = 0xFFFFFFFF
+    fields = (u & 255) + ((u >> 8) & 63) * 1000 + (u >> 14) * 100000
+    mixed = ((u << 5) & word) ^ (u & 0x0F0F0F0F) | 1
+    hashed = u * 2654435761 + 12345
+    _, value = _collatz(u)
+    return [u // 7, u % 7, u >> 3, mixed, fields & word, hashed & word, max(u, 0x80000000), value]
+
+
+def _collatz(u: int) -> tuple[int, int]:
+    value, steps, counted = u % 1000 + 1, 0, 0
+    while value != 1:
+        value = value // 2 if value % 2 == 0 else value * 3 + 1
+        steps += 1
+        if steps >= 50:
+            break
+        counted += steps % 4 != 0
+    return counted, value
+
+
+def compose(x: Array) -> Outputs:
+    """Tiles of 8 x 8 trade places inside blocks of 32 x 16."""
+    row, col = np.ogrid[: x.shape[0], : x.shape[1]]
+    marked = x + row * 1000 + col
+    blocks = marked.reshape(x.shape[0] // 32, 4, 8, x.shape[1] // 16, 2, 8)
+    return {"y": blocks[:, ::-1, :, :, ::-1].reshape(x.shape)}
+
+
+def map_scalars(x: Array, knee: float) -> Outputs:
+    return {"y": np.where(x > knee, x, 0.5 * (x + knee)) + (np.arange(len(x)) % 2 == 0)}
+
+
+def clamp_product(a: Array, b: Array, limit: float) -> Outputs:
+    return {"c": np.clip(a @ b.T, -limit, limit)}
+
+
+def sub_warps(x: Array) -> Outputs:
+    return {"y": np.einsum("rqt,q->rt", x.reshape(-1, 4, 32), np.array([4.0, 2.0, 3.0, 1.0]))}
