@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -150,14 +150,15 @@ class Kernel:
         back after it, which waits for the stream. Otherwise nothing is allocated and nothing waits. Raises LaunchError
         E-40xx before anything is launched; EnvironmentFault without GPU or NVRTC.
         """
-        values = self._arguments(arguments)
+        values = self.views(arguments)
         if any(not param.is_global and param.shape is not None for param in self.devices[0].params):
             return self._launch_with_copies(values, stream)
         for launch in self._prepared(values):
             launch(stream)
         return None
 
-    def _arguments(self, arguments: Sequence[Any]) -> list[ArrayView | Scalar]:
+    def views(self, arguments: Sequence[Any]) -> list[ArrayView | Scalar]:
+        """Arguments as `croq.binding.bind` takes them: views of arrays, and numbers. Raises LaunchError E-400x."""
         from croq.driver.arrays import view
 
         params = self.devices[0].params
@@ -204,7 +205,7 @@ class Kernel:
         import numpy as np
 
         from croq.binding import written_params
-        from croq.driver.arrays import NUMPY_TYPES, ArrayView
+        from croq.driver.arrays import ArrayView
         from croq.driver.device import require_gpu, synchronize
         from croq.driver.device_array import DeviceArray
 
@@ -216,7 +217,7 @@ class Kernel:
         back: list[tuple[DeviceArray, np.ndarray[Any, Any]]] = []
         for param, value in zip(params, values, strict=False):
             if isinstance(value, ArrayView) and not param.is_global and value.device[0] == "cpu":
-                host = _host_array(value, NUMPY_TYPES[value.dtype])
+                host = _host_array(value)
                 copy = DeviceArray.from_numpy(host, index)
                 back += [(copy, host)] if param.name in written else []
                 value = copy.croq_view()
@@ -233,13 +234,14 @@ def simulate(
     *arguments: Any,
     schedule: str = "eager",
     blocks: int | Sequence[tuple[int, int, int]] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Any:
     """Execute `kernel` on the CPU with NumPy arrays (bf16 by `ml_dtypes`), writing its outputs in place.
 
     `schedule`: the order in which asynchronous operations complete, `eager`, `lazy` or `random:SEED`. `blocks`: None
-    for the whole grid, a number of blocks spread over it, or their (x, y, z). Checks arguments as a launch does.
-    Returns the simulator's report, one for each launch where the function has several. Raises LaunchError E-40xx,
-    and what the simulator finds (E-5xxx).
+    for the whole grid, a number of blocks spread over it, or their (x, y, z). `progress(done, total)` is called after
+    each block. Checks arguments as a launch does. Returns the simulator's report, a list of them where the function
+    has several launches. Raises LaunchError E-40xx, and what the simulator finds (E-5xxx).
     """
     if not isinstance(kernel, Kernel):
         message = f"the first argument of `simulate` is a `{type(kernel).__name__}`, not a compiled kernel"
@@ -247,36 +249,23 @@ def simulate(
     import numpy as np
 
     from croq.binding import bind
-    from croq.driver.arrays import view
-    from croq.simulate import run
+    from croq.simulate import run, spread_blocks
 
-    devices = kernel.devices
-    names = [param.name for param in devices[0].params]
+    if isinstance(blocks, int) and blocks < 1:
+        raise LaunchError([make("E-4070", None, f"{blocks} blocks cannot be simulated", hint="1 or more, or None")])
+    names = [param.name for param in kernel.devices[0].params]
     for name, argument in zip(names, arguments, strict=False):
         if not _is_number(argument) and not isinstance(argument, np.ndarray):
             message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
             raise LaunchError([make("E-4067", None, message)])
-    padded = [*names, *(str(i + 1) for i in range(len(names), len(arguments)))]
-    bound = bind(devices, [a if _is_number(a) else view(a, n) for a, n in zip(arguments, padded, strict=False)])
+    bound = bind(kernel.devices, kernel.views(arguments))
     arrays = {name: a for name, a in zip(names, arguments, strict=True) if isinstance(a, np.ndarray)}
     reports = []
-    for device, grid in zip(devices, bound.grids, strict=True):
+    for device, grid in zip(kernel.devices, bound.grids, strict=True):
         chosen = spread_blocks(grid, blocks) if isinstance(blocks, int) else blocks
-        reports.append(run(device, arrays, dict(bound.scalars), schedule=schedule, blocks=chosen))
+        scalars = dict(bound.scalars)
+        reports.append(run(device, arrays, scalars, schedule=schedule, blocks=chosen, progress=progress))
     return reports[0] if len(reports) == 1 else reports
-
-
-def spread_blocks(grid: tuple[int, int, int], count: int) -> list[tuple[int, int, int]]:
-    """`count` blocks of a grid: the first, the last, others between, apart along every axis; all if it has no more."""
-    total = grid[0] * grid[1] * grid[2]
-    wanted = max(1, min(count, total))
-    steps = max(1, wanted - 1)
-    found = {tuple(round(i * (n - 1) / steps) for n in grid) for i in range(wanted)}
-    spare = (round(i * (total - 1) / steps) for i in range(wanted))
-    for place in (*spare, *range(wanted)):  # a grid that is short along every axis: blocks by their number
-        if len(found) < wanted:
-            found.add((place % grid[0], place // grid[0] % grid[1], place // (grid[0] * grid[1])))
-    return sorted(((x, y, z) for x, y, z in found), key=lambda block: block[::-1])
 
 
 def compile(  # named as users say it
@@ -318,12 +307,17 @@ def check_file(file: SourceFile, settings: compiler.Settings) -> list[Diagnostic
 
 def _protocol(compilation: compiler.Compilation) -> Iterator[Diagnostic]:
     """What the protocol verifier finds in each kernel."""
-    import croq.verify
-
-    verify_protocol = getattr(croq.verify, "verify_protocol", None)
+    verify_protocol = protocol_verifier()
     if verify_protocol is not None:
         for device in compilation.module.kernels:
             yield from verify_protocol(device)
+
+
+def protocol_verifier() -> Callable[[DeviceKernel], Iterable[Diagnostic]] | None:
+    """The verifier of synchronisation protocols, where this installation has it."""
+    import croq.verify
+
+    return getattr(croq.verify, "verify_protocol", None)
 
 
 def parameter_bytes(device: DeviceKernel, bound: Bound) -> list[bytes]:
@@ -347,16 +341,20 @@ def parameter_bytes(device: DeviceKernel, bound: Bound) -> list[bytes]:
     return result
 
 
-def _host_array(value: ArrayView, dtype: Any) -> Any:
+def _host_array(value: ArrayView) -> Any:
     """The host memory of a view as a NumPy array."""
     import ctypes
 
     import numpy as np
 
+    from croq.driver.arrays import NUMPY_TYPES
+
+    if isinstance(value.owner, np.ndarray):
+        return value.owner
+    dtype = NUMPY_TYPES[value.dtype]
     span = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
     memory = (ctypes.c_byte * (span * dtype.itemsize)).from_address(value.pointer)
-    byte_strides = tuple(s * dtype.itemsize for s in value.strides)
-    return np.ndarray(value.shape, dtype, memory, strides=byte_strides)
+    return np.ndarray(value.shape, dtype, memory, strides=tuple(s * dtype.itemsize for s in value.strides))
 
 
 def _identity(value: ArrayView | Scalar) -> Any:

@@ -309,10 +309,10 @@ CROQ_FN float sigmoid(float x) { return div(1.0f, 1.0f + ::expf(-x)); }
 // x * Phi(x), the exact form with the error function.
 CROQ_FN float gelu(float x) { return 0.5f * x * (1.0f + ::erff(x * 0.70710678118654752f)); }
 
-// Ceiling of a / b for integers that are not negative.
+// Ceiling of a / b for integers that are not negative; a + b - 1 could overflow.
 template <class A, class B>
 __host__ CROQ_FN constexpr auto cdiv(A a, B b) -> decltype(a + b) {
-    return (a + b - 1) / b;
+    return a / b + (a % b != 0);
 }
 
 // ---- threads, warps, barriers -----------------------------------------------------------------------------------
@@ -447,6 +447,13 @@ template <int W>
 CROQ_FN u32 swizzle(u32 offset) {
     static_assert(W == 0 || W == 16 || W == 32 || W == 64 || W == 128, "swizzle width");
     return W <= 16 ? offset : offset ^ ((offset >> 3) & (static_cast<u32>(W - 1) & 0x70u));
+}
+
+// The byte offset of byte `byte` of row `row` in a tile of ROWS rows that is stored in slabs of W bytes: columns of W
+// bytes, each with all rows, chunks permuted inside.
+template <int W, int ROWS>
+CROQ_FN u32 slab_offset(u32 row, u32 byte) {
+    return byte / W * (ROWS * W) + swizzle<W>(row * W + byte % W);
 }
 
 // Element access by shared address; T has 1, 2, 4, 8 or 16 bytes. PTX ISA, ld, st

@@ -90,7 +90,7 @@ def show_plan(session: Session, file: str, json: bool) -> int:
 
 
 def check_and_show(session: Session, file: str) -> int:
-    from croq.kernel import check_file
+    from croq.kernel import check_file, protocol_verifier
 
     console = session.console
     source = session.load(file)
@@ -102,6 +102,8 @@ def check_and_show(session: Session, file: str) -> int:
     if console.json:
         console.data({"file": source.name, "ok": errors == 0, "errors": errors, "warnings": warnings})
     else:
+        if protocol_verifier() is None:
+            console.note("only the static rules were applied: this croq has no protocol verifier")
         verdict = "ok" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
         more = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
         console.summary(f"{source.name}: {verdict}{more}")

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TextIO
@@ -103,9 +103,26 @@ class Console:
             yield
             return
         from rich.console import Console as RichConsole
+        from rich.markup import escape
 
-        with RichConsole(file=sys.stderr, no_color=not self._colored(sys.stderr)).status(what):
+        with RichConsole(file=sys.stderr, no_color=not self._colored(sys.stderr)).status(escape(what)):
             yield
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """A bar beside `what` on a terminal, moved by calling what this gives with (done, total)."""
+        if self.quiet or self.json or not self._terminal(sys.stderr):
+            self.note(what, level=1)
+            yield lambda done, total: self.note(f"{done} of {total}", level=1)
+            return
+        from rich.console import Console as RichConsole
+        from rich.markup import escape
+        from rich.progress import Progress
+
+        console = RichConsole(file=sys.stderr, no_color=not self._colored(sys.stderr))
+        with Progress(console=console, transient=True) as bar:
+            task = bar.add_task(escape(what), total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
     # --------------------------------------------------------------------------------------------------------- colour
     def _terminal(self, stream: TextIO) -> bool:

@@ -20,14 +20,15 @@ from croq.bench.workload import AttentionWorkload, Binding, Role, bind, persiste
 from croq.cli.compiling import compile_session
 from croq.cli.session import Session
 from croq.diagnostics import EnvironmentFault, LaunchError, make
-from croq.kernel import Kernel, simulate, spread_blocks
+from croq.kernel import Kernel, simulate
+from croq.simulate import spread_blocks
 
 if TYPE_CHECKING:
     from croq.driver.device import DeviceInfo
 
 PERSISTENT = "PERSISTENT_CTAS"  # the macro by which a persistent kernel is told how many blocks stay on the chip
 SIMULATED_SMS = 132  # of an H200, where there is no GPU to ask
-DEFAULT_TILES = 4  # query tiles that the simulator executes: the first, the last, two between
+DEFAULT_TILES = 8  # query tiles that the simulator executes: the first, the last, six between
 TASKS_A_BLOCK = 2  # of a persistent kernel in the simulator, so that the hand-over between tasks is executed too
 
 
@@ -154,7 +155,8 @@ def _in_simulator(
     session: Session, kernel: Kernel, binding: Binding, workload: AttentionWorkload, request: Request, why_not: str
 ) -> int:
     console = session.console
-    console.note(f"no GPU is used ({why_not}): the simulator executes a part of the work on the CPU")
+    reason = why_not.split(";")[0]
+    console.note(f"no GPU is used ({reason}): the simulator executes a part of the work on the CPU")
     tile = query_tile(kernel, binding)
     count = request.tiles or DEFAULT_TILES
     lists: dict[Role, np.ndarray[Any, Any]] = {}
@@ -170,8 +172,10 @@ def _in_simulator(
         inputs = make_inputs(workload, part.slabs, seed=request.seed)
     values: dict[Role, Any] = {"q": inputs.q, "k": inputs.k, "v": inputs.v, "o": inputs.o, **lists}
     started = time.perf_counter()
-    with console.busy(f"simulating {described}"):
-        simulate(kernel, *binding.arguments(values), schedule=request.schedule, blocks=part.blocks)
+    arguments = binding.arguments(values)
+    with console.progress(f"simulating {described.split(':')[0]}") as progress:
+        result = simulate(kernel, *arguments, schedule=request.schedule, blocks=part.blocks, progress=progress)
+    console.diagnostics(result.warnings)
     done = Simulated(part, described, request.schedule, time.perf_counter() - started)
     with console.busy("checking"):
         report = check_part(inputs, part)

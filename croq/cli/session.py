@@ -17,7 +17,7 @@ import typer
 
 from croq.cli.console import Color, Console, Format
 from croq.compiler import ARCHITECTURES, Settings
-from croq.diagnostics import CompileError, CroqError, InternalError, make
+from croq.diagnostics import CompileError, CroqError, EnvironmentFault, InternalError, make
 from croq.source import SourceFile
 
 INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: what a shell reports for a program ended by them
@@ -166,6 +166,10 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
+    except MemoryError as error:
+        message = f"the machine has not enough memory: {error or 'an allocation failed'}"
+        session.console.diagnostics([make("E-3121", None, message, hint="ask for smaller sizes")])
+        return EnvironmentFault.exit_status
     except (BrokenPipeError, SystemExit, typer.Exit, typer.BadParameter):
         raise
     except Exception as error:

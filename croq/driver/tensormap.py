@@ -127,7 +127,8 @@ def array_faults(
 def encode(
     spec: TensorMapSpec, pointer: int, dims: tuple[int, ...], strides: tuple[int, ...], name: str = "array"
 ) -> bytes:
-    """The 128 bytes of the tensor map of an array, checked. Needs the driver's library, but no GPU.
+    """The 128 bytes of the tensor map of an array, checked. Needs a current context of
+    the device (`device.ensure_context`).
 
     `pointer`: device address. `dims`: extents in elements, innermost first. `strides`: bytes, of all dimensions but the
     innermost, whose stride is one element. Equal arguments give a remembered result.

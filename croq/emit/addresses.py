@@ -77,11 +77,7 @@ def element_offset(buffer: Buffer, row: Term, col: Term) -> Expr:
     """The byte offset at which element (row, col) of a tile lies."""
     if buffer.swizzle <= CHUNK:
         return start_offset(buffer, row, col)
-    width = buffer.swizzle
-    byte = times(col, BYTES[buffer.type])
-    slab = times(divided(byte, width), buffer.rows * width)
-    inside = plus(times(row, width), modulo(byte, width))
-    return plus(slab, call(f"croq::swizzle<{width}>", inside))
+    return call(f"croq::slab_offset<{buffer.swizzle}, {buffer.rows}>", as_expr(row), times(col, BYTES[buffer.type]))
 
 
 def chunk_address(buffer: Buffer, base: Expr, row: Expr, chunk: Expr) -> Expr:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from croq.ir.core import Op
-from croq.ir.objects import FragRef, Fragment, Variable
-from croq.ir.scalar import Break, Call, Continue, Cpp, FragDeclare, FragWrite, If, StoreElement, VarDeclare, VarSet
-from croq.ir.hw import REGISTER_OPS, Section, SetMaxNReg
 from croq.emit.uses import EXPRESSIONS
+from croq.ir.core import Op
+from croq.ir.hw import REGISTER_OPS, Section, SetMaxNReg
+from croq.ir.objects import Fragment, FragRef, Variable
+from croq.ir.scalar import Break, Call, Continue, Cpp, FragDeclare, FragWrite, If, StoreElement, VarDeclare, VarSet
 
 MEMORY = "memory"  # all of shared and global memory, as one thing
 ANYTHING = "anything"  # stands for every variable and fragment as well

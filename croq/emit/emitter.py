@@ -32,7 +32,6 @@ from croq.source import Span
 from croq.target.sm90.descriptors import Descriptor
 from croq.target.sm90.instructions import RegisterKind, Wgmma
 
-
 REPEATED = 4  # times that `bm * 128` may be written out before it gets a name
 
 
@@ -174,12 +173,18 @@ class Emitter:
             return
         expr = EXPRESSION_EMITTERS[type(op)](self, op)
         self.spent(op)
-        if isinstance(op, Symbol) or (value.name is None and (expr.atom or (expr.simple and count <= REPEATED))):
-            self._pending[value] = Pending(expr, op, value)
-        elif (value.name is None and count == 1 and value not in self.uses.carried and not expr.pinned):
+        if isinstance(op, Symbol) or self._inlined(value, expr, count):
             self._pending[value] = Pending(expr, op, value)
         else:
             self._declare(value, expr, op, quote=True)
+
+    def _inlined(self, value: Value, expr: Expr, count: int) -> bool:
+        """Whether the value is written out where it is used."""
+        if value.name is not None or expr.pinned:
+            return False
+        if expr.atom or (expr.simple and count <= REPEATED):
+            return True
+        return count == 1 and value not in self.uses.carried
 
     def _declare(self, value: Value, expr: Expr, op: Op, *, quote: bool) -> None:
         local = self.names.declare(hint(value, op, self.uses))
@@ -211,7 +216,7 @@ class Emitter:
         self._left = left
 
     def declare_object(self, wanted: str) -> str:
-        """A name for a variable or fragment; the source's own where `wanted` only keeps it apart from another scope's."""
+        """A name for a variable or fragment, without the number that only tells it from one in another scope."""
         numbered = re.fullmatch(r"(.+)_\d+", wanted)
         if numbered and numbered[1] in self.object_names:
             wanted = numbered[1]

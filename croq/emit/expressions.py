@@ -172,6 +172,11 @@ def plus(*terms: Term) -> Expr:
     total: Expr | None = None
     for term in terms:
         known = term if isinstance(term, int) else term.const
+        if isinstance(term, Expr) and term.parts is not None and term.parts[0] in ("add", "sub"):
+            split = term.parts[2].const
+            if split is not None:
+                constant += split if term.parts[0] == "add" else -split
+                term = term.parts[1]
         if known is not None:
             constant += known
         elif isinstance(term, Expr):

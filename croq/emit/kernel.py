@@ -43,7 +43,9 @@ def emit_kernel(kernel: Kernel, reserved: Iterable[str]) -> EmittedKernel:
         "smem": emitter.places.smem,
         "constants": _columns(_constants(emitter)),
         "addresses": _addresses(emitter),
-        "places": _columns([(f"const {d.type} {d.name} = {d.value};", d.comment) for d in emitter.places.declarations()]),
+        "places": _columns(
+            [(f"const {d.type} {d.name} = {d.value};", d.comment) for d in emitter.places.declarations()]
+        ),
         "locals": _local_arrays(emitter),
         "body": body,
     }

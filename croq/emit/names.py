@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 # C++ keywords and what CUDA and the emitted file itself define
-RESERVED = frozenset(
-    """
+_WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr
     const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit
     export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr
@@ -15,8 +14,8 @@ RESERVED = frozenset(
     unsigned using virtual void volatile wchar_t while xor xor_eq
     threadIdx blockIdx blockDim gridDim warpSize croq croq_smem register_fence
     s8 s16 s32 s64 u8 u16 u32 u64 f32 f64 bf16 f16 f8_e4m3 f8_e5m2
-    """.split()
-)
+"""
+RESERVED = frozenset(_WORDS.split())
 
 
 class Names:

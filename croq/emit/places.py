@@ -18,7 +18,7 @@ _THREAD_PLACES = (
     ("thread", "s32", "threadIdx.x", (), ""),
     ("lane", "s32", "{thread} % 32", ("thread",), ""),
     ("warp_row", "s32", "{thread} % 128 / 32 * 16", ("thread",), "the warp's first row of a 64-row block"),
-    ("lane_row", "s32", "{warp_row} + {lane} / 4", ("warp_row", "lane"), "the thread's first row, the other is 8 below"),
+    ("lane_row", "s32", "{warp_row} + {lane} / 4", ("warp_row", "lane"), "its first row, the other is 8 below"),
     ("lane_col", "s32", "{lane} % 4 * 2", ("lane",), "its first column of each group of 8"),
 )  # fmt: skip
 
@@ -41,7 +41,8 @@ class Places:
         self.smem = self._reserve("smem", own)
         self.addresses: dict[Buffer | Event, str] = {}
         self.used_addresses: set[str] = set()
-        for item in (*kernel.buffers, *kernel.events):
+        items: list[Buffer | Event] = [*kernel.buffers, *kernel.events]
+        for item in items:
             if isinstance(item, Buffer) and item.storage == "local":
                 self.addresses[item] = names.declare(item.name)
             elif item.offset is not None:

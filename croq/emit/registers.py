@@ -113,7 +113,7 @@ def as_float(value: Expr, element_type: str) -> Expr:
 
 def converted(value: Expr, source: str, target: str) -> Expr:
     """A value conversion between scalar types."""
-    if source == target or {source, target} <= {"f32", "tf32"} and target == "f32":
+    if source == target or (source, target) == ("tf32", "f32"):
         return value
     if target == "tf32":
         return Expr(f"croq::to_tf32({as_float(value, source)})", reads=value.reads)

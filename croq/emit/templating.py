@@ -6,7 +6,7 @@ emitted body of a region): it must stand alone on its line of the template, whos
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ _MARK, _DROP = "\x00", "\x01"
 Fields = dict[str, Any]
 
 
-@lru_cache(maxsize=1)
+@cache
 def _environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
@@ -32,7 +32,7 @@ def _environment() -> Environment:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _template(name: str) -> Template:
     return _environment().get_template(f"{name}.j2")
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from croq.source import SourceFile, Span
 
+CALL_WIDTH = 84  # characters of a call that stays on one line
 QUOTE_WIDTH = 100  # characters of a quoted statement; a longer one is cut
 
 
@@ -40,6 +41,14 @@ def statement_text(span: Span, *, header_only: bool) -> str:
         return _cut(first)
     folded = " ".join(_strip(span.file.line_text(n)) for n in range(span.line, last_line + 1))
     return _cut(re.sub(r"\s+", " ", folded))
+
+
+def call_text(function: str, groups: Sequence[str]) -> str:
+    """A call on one line if it is short, else with each group of arguments on a line of its own."""
+    line = f"{function}({', '.join(groups)})"
+    if len(line) <= CALL_WIDTH:
+        return line
+    return f"{function}(" + (",\n" + " " * (len(function) + 1)).join(groups) + ")"
 
 
 def _strip(line: str) -> str:

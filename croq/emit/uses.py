@@ -1,4 +1,4 @@
-"""How often, where and as what each value of a kernel is used: what decides between a name and an inlined expression."""
+"""How often, where and as what each value of a kernel is used: that decides which are named and which inlined."""
 
 from __future__ import annotations
 

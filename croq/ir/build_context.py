@@ -90,7 +90,8 @@ class KernelBuilder:
         if found is None or not self.ir.ops or value.op is not self.ir.ops[-1] or not known.is_integer:
             return
         lo, hi = value.bounds or found
-        value.bounds = (max(lo, found[0]), min(hi, found[1]))
+        lo, hi = max(lo, found[0]), min(hi, found[1])
+        value.bounds = (lo, hi) if lo < hi else None  # empty: code that is never executed
 
     def variable(self, symbol: ScalarSymbol, init: Value) -> Variable:
         made = self.temporary(symbol.name, symbol.type.element, init, symbol.span)

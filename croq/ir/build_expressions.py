@@ -10,7 +10,7 @@ from croq.ir.build_views import element_indices, view
 from croq.ir.core import Op, Value
 from croq.ir.objects import FragRef, View
 from croq.ir.scalar import Binary, Call, FragRead, If, LoadElement, VarGet, VarSet
-from croq.ir.types import INTEGERS
+from croq.ir.types import FLOATS, INTEGERS
 from croq.sema.arithmetic import COMPARISONS
 from croq.sema.calls import ON_TWO
 from croq.sema.symbols import ScalarSymbol
@@ -107,7 +107,7 @@ def _logical(b: KernelBuilder, expr: ast.Binary) -> Value:
     if harmless(region.ops):
         b.ir.ops.extend(region.ops)
         return arithmetic(b, expr.op, left, right)
-    result = b.temporary("and" if expr.op == "&&" else "or", "bool", left, expr.span)
+    result = b.temporary("both" if expr.op == "&&" else "either", "bool", left, expr.span)
     region.ops.append(VarSet(result, right, span=expr.span))
     decides = left if expr.op == "&&" else b.ir.unary("lnot", left)
     b.ir.add(If(decides, region, None))
@@ -187,9 +187,11 @@ def call(b: KernelBuilder, expr: ast.DeviceCall, result: Value | None) -> None:
 
 
 def _template_argument(b: KernelBuilder, arg: ast.Expr) -> str:
+    """C++ text of a constant or a type; element types are those of the prelude."""
     known = b.model.types.get(arg)
     if known is None or known.constant is None:
-        return arg.id if isinstance(arg, ast.Name) else arg.span.text
+        name = arg.id if isinstance(arg, ast.Name) else arg.span.text
+        return f"croq::{name}" if name in INTEGERS | FLOATS else name
     return str(known.constant).lower() if isinstance(known.constant, bool) else str(known.constant)
 
 

@@ -265,11 +265,11 @@ def _unit_variables(b: KernelBuilder, level: Level) -> None:
     for axis, symbol in enumerate(level.variables):
         b.ir.span = symbol.span
         count = level.counts[axis].known or 1
-        made = linear
-        if axis + 1 < len(level.counts):
-            made = b.ir.binary("mod", linear, count)
-            linear = b.ir.binary("div", linear, count)
+        last = axis + 1 == len(level.counts)
+        made = linear if last else b.ir.binary("mod", linear, count)
         b.values[symbol] = b.named(made, symbol.name, symbol.type)
+        if not last:
+            linear = b.ir.binary("div", linear, count)
 
 
 def _inthreads(b: KernelBuilder, stmt: ast.InThreads) -> None:

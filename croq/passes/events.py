@@ -41,7 +41,7 @@ from croq.ir.hw import (
     Section,
 )
 from croq.ir.objects import Event, EventRef, Kernel, Variable, View
-from croq.ir.rewrite import Builder, clone_ops
+from croq.ir.rewrite import Builder, clone_ops, constant
 from croq.ir.scalar import For, If, VarDeclare, VarGet, VarSet, While
 from croq.ir.tile import DmaCopy, EventTrigger, EventWait, FutureWait, TmaIssue, TmaLoad
 from croq.ir.types import BYTES, ThreadSet
@@ -93,6 +93,7 @@ class _Sites:
     loads: dict[TmaLoad, _Load] = field(default_factory=dict)
     producer: dict[Value, TmaLoad | DmaCopy] = field(default_factory=dict)
     own_event: dict[Value, Event] = field(default_factory=dict)  # future -> its event (V7)
+    by_warp: set[Event] = field(default_factory=set)  # whose triggers arrive once a warp (V4)
 
     def __post_init__(self) -> None:
         for op in self.kernel.walk():
@@ -237,10 +238,40 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
         event.why = "one slot, ready, static disjoint sets of whole warps, no TMA: bar.sync / bar.arrive (V2)"
         return
     whole = all(op.threads is not None and op.threads.whole_warps() for op in plain)
+    if whole:
+        sites.by_warp.add(event)
     event.lowering = "mbarrier"
-    event.arrivals = len(event.triggers.warps()) if whole else len(event.triggers)
+    counts = {slot: len(s.warps()) if whole else len(s) for slot, s in _generations(event, plain).items()}
+    event.arrivals = max(counts.values())
+    if len(set(counts.values())) > 1:
+        _unequal_slots(event, plain, counts, sink)
     count = "one elected arrival for each triggering warp" if whole else "one arrival for each triggering thread"
     event.why = f"{reason}: mbarrier, {count} (V3, V4)"
+
+
+def _generations(event: Event, plain: list[EventTrigger]) -> dict[int | None, ThreadSet]:
+    """The threads that trigger a generation: of each slot, where all triggers name theirs by constants; else of all."""
+    found: dict[int | None, ThreadSet] = {}
+    for op in plain:
+        for ref in op.refs:
+            if ref.event is event:
+                slot = constant(ref.slot) if ref.slot is not None else None
+                if not isinstance(slot, int):
+                    assert event.triggers is not None
+                    return {None: event.triggers}
+                found[slot] = found.get(slot, ThreadSet(())) | (op.threads or ThreadSet(()))
+    return found
+
+
+def _unequal_slots(event: Event, plain: list[EventTrigger], counts: dict[int | None, int], sink: Sink) -> None:
+    sink.error(
+        "E-2304",
+        event.span,
+        f"the slots of `{event.name}` are triggered by different numbers of threads",
+        labels=[(op.span, f"by threads {op.threads}") for op in plain if op.span],
+        notes=[f"slot {slot}: {count} arrivals" for slot, count in sorted(counts.items(), key=str)],
+        hint="declare an event of its own for each slot",
+    )
 
 
 def _not_a_named_barrier(event: Event, sites: _Sites) -> str | None:
@@ -436,9 +467,8 @@ class _Rewrite:
                 continue
             slot = self._slot(ref, build)
             arrive = MbarrierArrive(event, slot, span=op.span, threads=op.threads)
-            assert event.triggers is not None
-            by_warp = event.arrivals == len(event.triggers.warps()) and event.triggers.whole_warps()
             result += build.take()
+            by_warp = event in self.sites.by_warp
             result.append(Elect("warp", None, Block([arrive]), span=op.span, threads=op.threads) if by_warp else arrive)
         return result
 

@@ -35,6 +35,7 @@ from croq.ir.hw import (
     CopyTile,
     Elect,
     FillTile,
+    Section,
     WarpSync,
 )
 from croq.ir.objects import Buffer, Kernel, Param, TensorMap, View
@@ -78,23 +79,29 @@ class _Lower:
         self.order = {op: n for n, op in enumerate(kernel.walk())}
         self.loops: dict[Op, tuple[Op, ...]] = {}
         self.touches: dict[Buffer, list[tuple[Op, str]]] = {}
-        self._index(kernel.body, ())
+        self.homes: dict[Op, tuple[Block, ThreadSet | None]] = {}  # innermost section that no loop repeats
+        self._index(kernel.body, (), (kernel.body, ThreadSet.all(kernel.threads)))
         self.drains: dict[Op, list[Op]] = {}  # before which operations a store must have read its source (T5)
+        self.last_drains: dict[tuple[Block, tuple[ThreadSet, ...]], Op] = {}  # at the ends of which it must have, too (T5)
 
-    def _index(self, block: Block, loops: tuple[Op, ...]) -> None:
+    def _index(self, block: Block, loops: tuple[Op, ...], home: tuple[Block, ThreadSet | None]) -> None:
         for op in block.ops:
             self.loops[op] = loops
+            self.homes[op] = home
             for effect in op.effects():
                 if isinstance(effect.target, View) and isinstance(effect.target.root, Buffer):
                     self.touches.setdefault(effect.target.root, []).append((op, effect.kind))
             inner = (*loops, op) if isinstance(op, (For, While)) else loops
+            inside = (op.body, op.threads) if isinstance(op, Section) and not loops else home
             for region in op.regions():
-                self._index(region, inner)
+                self._index(region, inner, inside)
 
     def run(self) -> None:
         self._block(self.kernel.body)
         if not self.sink.failed:
             self._insert_drains(self.kernel.body)
+            for (block, _), drain in self.last_drains.items():
+                block.ops.append(drain)
 
     def _block(self, block: Block) -> None:
         result: list[Op] = []
@@ -314,6 +321,10 @@ class _Lower:
         for write in later:
             wait = _elect(groups, [BulkWait(0, True, span=op.span)], op)
             self.drains[write] = [wait, *barrier_each(self.kernel, groups, op.span, self.sink)]
+        block, threads = self.homes[op]
+        last = _elect(groups, [BulkWait(0, True, span=op.span)], op)
+        last.threads = threads
+        self.last_drains[block, tuple(groups)] = last
         return True
 
     def _insert_drains(self, block: Block) -> None:

@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import RegMap
+from croq.ir.hw import RegMap, Section
 from croq.ir.objects import Kernel, Variable
 from croq.ir.scalar import (
     Binary,
     BlockIndex,
+    Break,
     Call,
     Cast,
     Const,
+    Continue,
     For,
     If,
     LoadElement,
@@ -35,8 +37,10 @@ from croq.ir.scalar import (
     VarSet,
     While,
 )
-from croq.ir.tile import FragMap
-from croq.ir.types import ThreadSet
+from croq.ir.tile import FragMap, Role
+from croq.ir.types import INTEGERS, ThreadSet
+
+Mask = NDArray[np.bool_]  # [threads]: who executes
 
 _INTEGER = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "shl": np.left_shift, "shr": np.right_shift,
@@ -58,6 +62,9 @@ class ThreadAnalysis:
         self._static: dict[Value, NDArray[np.int64] | None] = {}
         self._varies: dict[Value, bool] = {}
         self._varying_vars: set[Variable] = set()
+        self._diverging_loops: set[Op] = set()
+        self._stores: dict[Variable, list[Mask]] = {}
+        self._masks: dict[Op, Mask] = {}  # of the reads of variables
         self._find_varying_variables(kernel.body)
 
     # ------------------------------------------------------------------------------------------------- static values
@@ -75,19 +82,21 @@ class ThreadAnalysis:
             return np.full(self.threads, int(op.value), dtype=np.int64)
         if isinstance(op, Binary):
             left, right = self.static(op.left), self.static(op.right)
-            return None if left is None or right is None else _binary(op.op, left, right)
+            if left is None or right is None:
+                return None
+            result = _binary(op.op, left, right)
+            return None if result is None else _wrapped(result, op.result.type)
         if isinstance(op, Unary):
             operand = self.static(op.operand)
-            if operand is None:
-                return None
-            return _unary(op.op, operand)
+            return None if operand is None else _wrapped(_unary(op.op, operand), op.result.type)
         if isinstance(op, Select):
             condition, then, otherwise = (self.static(v) for v in (op.condition, op.then, op.otherwise))
             if condition is None or then is None or otherwise is None:
                 return None
             return np.asarray(np.where(condition != 0, then, otherwise), dtype=np.int64)
-        if isinstance(op, Cast) and not op.result.type.startswith(("f", "bf", "tf")):
-            return self.static(op.operand)
+        if isinstance(op, Cast) and op.result.type in (*INTEGERS, "bool"):
+            operand = self.static(op.operand)
+            return None if operand is None else _wrapped(operand, op.result.type)
         return None
 
     # ---------------------------------------------------------------------------------------------------- uniformity
@@ -105,7 +114,7 @@ class ThreadAnalysis:
         if isinstance(op, (Const, Symbol, BlockIndex)):
             return False
         if isinstance(op, VarGet):
-            return op.var in self._varying_vars
+            return op.var in self._varying_vars or self._set_by_some(op)
         if isinstance(op, For):
             return self.varies(op.count)
         if op is None or isinstance(op, (ThreadIndex, Call, FragMap, RegMap)):
@@ -116,34 +125,64 @@ class ThreadAnalysis:
             return any(self.varies(v) for v in op.operands())
         return value.type != "future"
 
+    def exits_apart(self, loop: Op) -> bool:
+        """Whether threads that run the loop together may leave it, or one of its iterations, at different times."""
+        return loop in self._diverging_loops
+
     def _find_varying_variables(self, body: Block) -> None:
         """A variable varies when a varying value is stored in it, or any value under control flow that varies."""
+        everyone = np.ones(self.threads, dtype=np.bool_)
         while True:
-            before = len(self._varying_vars)
+            before = len(self._varying_vars), len(self._diverging_loops)
             self._varies.clear()
-            self._visit(body, divergent=False)
-            if len(self._varying_vars) == before:
+            self._stores.clear()
+            self._visit(body, everyone, divergent=False, loop=None, apart=False)
+            if (len(self._varying_vars), len(self._diverging_loops)) == before:
                 return
 
-    def _visit(self, block: Block, divergent: bool) -> None:
+    def _visit(self, block: Block, mask: Mask, divergent: bool, loop: Op | None, apart: bool) -> None:
+        """`divergent`: threads of `mask` may disagree about running the block; `apart`: since the start of `loop`."""
         for op in block.ops:
-            if (isinstance(op, VarSet) and (divergent or self.varies(op.value))) or (
-                isinstance(op, VarDeclare) and self.varies(op.init)
-            ):
-                self._varying_vars.add(op.var)
-            inner = divergent or self._diverges(op)
-            for region in op.regions():
-                self._visit(region, inner)
+            if isinstance(op, VarGet):
+                self._masks[op] = mask
+            elif isinstance(op, (VarSet, VarDeclare)):
+                self._stores.setdefault(op.var, []).append(mask)
+                if self.varies(op.value if isinstance(op, VarSet) else op.init) or (
+                    divergent and isinstance(op, VarSet)
+                ):
+                    self._varying_vars.add(op.var)
+            elif isinstance(op, (Break, Continue)) and apart and loop is not None:
+                self._diverging_loops.add(loop)
+            self._visit_regions(op, mask, divergent, loop, apart)
 
-    def _diverges(self, op: Op) -> bool:
-        """Whether threads of one *role* may disagree about running op's region; roles themselves do not count."""
-        if isinstance(op, If):
-            return self.varies(op.condition) and self.static(op.condition) is None
-        if isinstance(op, For):
-            return self.varies(op.count)
-        if isinstance(op, While):
-            return self.varies(op.condition)
-        return isinstance(op, (FragMap, RegMap))
+    def _visit_regions(self, op: Op, mask: Mask, divergent: bool, loop: Op | None, apart: bool) -> None:
+        known = self.static(op.condition) if isinstance(op, (If, Role, Section)) and op.condition is not None else None
+        if isinstance(op, (For, While)):
+            decides = op.count if isinstance(op, For) else op.condition
+            divergent = divergent or self.varies(decides) or op in self._diverging_loops
+            loop, apart = op, False
+        elif known is None:
+            divergent = divergent or isinstance(op, (FragMap, RegMap)) or self._branches_apart(op)
+            apart = apart or self._branches_apart(op)
+        else:
+            apart = apart or bool(known[mask].any() and not known[mask].all())
+        for region in op.regions():
+            inside = mask
+            if known is not None:
+                inside = mask & ((known == 0) if isinstance(op, If) and region is op.otherwise else (known != 0))
+            self._visit(region, inside, divergent, loop, apart)
+
+    def _branches_apart(self, op: Op) -> bool:
+        condition = op.condition if isinstance(op, (If, Role, Section)) else None
+        return condition is not None and self.varies(condition)
+
+    def _set_by_some(self, read: VarGet) -> bool:
+        """Whether some of the threads that read the variable, but not all, have run an assignment to it."""
+        mask = self._masks.get(read)
+        if mask is None:
+            return False
+        reached = [bool(store[mask].any()) != bool(store[mask].all()) for store in self._stores.get(read.var, [])]
+        return any(reached)
 
     # --------------------------------------------------------------------------------------------------------- groups
     def groups(self, values: Iterable[Value], threads: ThreadSet) -> list[ThreadSet]:
@@ -165,6 +204,17 @@ class ThreadAnalysis:
             fixed = getattr(op, "op", None) or getattr(op, "fn", None)
             return (op.NAME, fixed, value.type, *(self._key(v, thread) for v in op.operands()))
         return ("thread", thread, id(value))
+
+
+def _wrapped(value: NDArray[np.int64], type: str) -> NDArray[np.int64]:
+    """Two's complement of the type's width."""
+    if type == "bool":
+        return (value != 0).astype(np.int64)
+    bits = int(type[1:]) if type in INTEGERS else 64
+    if bits == 64:
+        return value
+    low = value & ((1 << bits) - 1)
+    return low - ((low >> (bits - 1)) << bits) if type[0] == "s" else low
 
 
 def _unary(op: str, operand: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from croq.sema.symbolic import Dim
-from croq.sema.types import ANYTHING, SIGNED, Interval, Scalar, from_dim, wrap
+from croq.sema.types import ANYTHING, SIGNED, Interval, Scalar, width, wrap
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 
@@ -59,13 +59,12 @@ def combine(op: str, a: Scalar, b: Scalar, element: str) -> Scalar:
     if a.known is not None and b.known is not None:
         folded = wrap(int(_FOLD[op](wrap(a.known, element), wrap(b.known, element))), element)
         return Scalar(element, folded, Dim.of(folded), Interval(folded, folded), literal=literal)
-    value = _value(op, a, b)
-    if value is not None:
-        known = from_dim(value, element)
-        interval = interval_of(op, a.interval, b.interval, element).meet(known.interval)
-        return Scalar(element, known.constant, value, interval, _bound(op, a, b), varies, mutable=mutable)
     interval = interval_of(op, a.interval, b.interval, element)
-    return Scalar(element, None, None, interval, _bound(op, a, b), varies, mutable=mutable)
+    value = _value(op, a, b)
+    constant = value.known if value is not None else None
+    if constant is not None:
+        interval = Interval(constant, constant)
+    return Scalar(element, constant, value, interval, _bound(op, a, b), varies, mutable=mutable)
 
 
 def compare(op: str, a: Scalar, b: Scalar) -> bool | None:
@@ -96,11 +95,14 @@ def _bound(op: str, a: Scalar, b: Scalar) -> Dim | None:
 
 
 def interval_of(op: str, a: Interval, b: Interval, element: str) -> Interval:
-    """Bounds of `a op b`, where results that might leave the range of `element` are unknown."""
+    """Bounds of `a op b`; unknown where the result might leave the range of `element` and wrap."""
     compute = _INTERVALS.get(op)
     found = compute(a, b) if compute is not None else ANYTHING
-    if element not in SIGNED and (found.lo is None or found.lo < 0):
-        return Interval(0, found.hi) if op in ("%", "/", "&", ">>") else Interval(0, None)
+    bits = 8 * width(element)
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if element in SIGNED else (0, (1 << bits) - 1)
+    too_low = (found.lo is not None and found.lo < low) or (found.lo is None and element not in SIGNED)
+    if too_low or (found.hi is not None and found.hi > high):
+        return ANYTHING if element in SIGNED else Interval(0, None)
     return found
 
 

@@ -76,6 +76,11 @@ def _at(state: State, expr: ast.At) -> Scalar:
     found = element(state, expr)
     if found is None:
         return ERROR
+    if not state.on_device:
+        state.sink.error(
+            "E-321", expr.span, "an element is read outside `parallel`", hint="read it in the kernel, or pass a scalar"
+        )
+        return ERROR
     varies = frozenset[ScalarSymbol]()
     for index in expr.indices:
         varies |= state.model.types[index].varies

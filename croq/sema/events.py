@@ -140,13 +140,11 @@ def _event_use(state: State, ref: ast.Expr, symbol: Symbol, verb: str) -> EventU
         return None
     use = EventUse(symbol, ref.span, in_loop=state.loops > 0)
     if isinstance(ref, ast.At):
-        if not _order(state, ref, symbol):
-            return None
-        use.order = ref.indices[0]
+        _check_order(state, ref, symbol)
+        use.order = ref.indices[0] if symbol.array else None
     elif isinstance(ref, ast.Subscript):
-        if not _slot(state, ref, symbol):
-            return None
-        use.slot = ref.indices[0]
+        _check_slot(state, ref, symbol)
+        use.slot = ref.indices[0] if symbol.array else None
     elif symbol.array:
         state.unsupported(ref.span, "an event array as a whole", f"name a generation: `{symbol.name}.at(order)`")
         return None
@@ -163,7 +161,9 @@ def _event_use(state: State, ref: ast.Expr, symbol: Symbol, verb: str) -> EventU
     return use
 
 
-def _order(state: State, ref: ast.At, event: EventSymbol) -> bool:
+def _check_order(state: State, ref: ast.At, event: EventSymbol) -> None:
+    order = ref.indices[0]
+    integer_of(state, order, "E-1005", "an order")
     if not event.array:
         state.sink.error(
             "E-1003",
@@ -172,12 +172,8 @@ def _order(state: State, ref: ast.At, event: EventSymbol) -> bool:
             labels=[(event.span, "declared here")],
             hint=f"write `{event.name}` alone, or declare `{event.name}[1]`",
         )
-        return False
-    if len(ref.indices) != 1:
+    elif len(ref.indices) != 1:
         state.sink.error("E-1005", ref.span, "`.at` on an event takes one order")
-        return False
-    order = ref.indices[0]
-    found = integer_of(state, order, "E-1005", "an order")
     nested = next(_nested_increments(order), None)
     if nested is not None:
         state.sink.error(
@@ -186,7 +182,6 @@ def _order(state: State, ref: ast.At, event: EventSymbol) -> bool:
             "an increment inside the order expression",
             hint="only the whole order may be `order++`",
         )
-    return not found.is_error
 
 
 def _nested_increments(order: ast.Expr) -> Iterator[Span]:
@@ -199,13 +194,16 @@ def _nested_increments(order: ast.Expr) -> Iterator[Span]:
                 yield from _nested_increments(part)
 
 
-def _slot(state: State, ref: ast.Subscript, event: EventSymbol) -> bool:
-    if not event.array:
-        state.sink.error(
-            "E-408", ref.span, f"`{event.name}` is not an array of events", labels=[(event.span, "declared here")]
-        )
-        return False
-    return slot_index(state, ref, event.slots, event) is not None
+def _check_slot(state: State, ref: ast.Subscript, event: EventSymbol) -> None:
+    if event.array:
+        slot_index(state, ref, event.slots, event)
+        return
+    state.sink.error(
+        "E-408",
+        ref.span,
+        f"`{event.name}` is not an array of events",
+        labels=[(event.span, "declared here")],
+    )
 
 
 def _check_forms(state: State, use: EventUse) -> None:

@@ -141,6 +141,8 @@ def read_symbol(state: State, symbol: ScalarSymbol) -> Scalar:
 
 
 def _not_a_value(state: State, span: Span, symbol: Symbol) -> None:
+    if not state.first_misuse(symbol):
+        return
     labels = [(symbol.span, "declared here")]
     hint = None
     if isinstance(symbol, (DataSymbol, ViewSymbol, FragmentSymbol)):

@@ -105,6 +105,8 @@ class Operand:
 def mma(state: State, stmt: ast.Mma) -> None:
     if not state.on_device:
         state.sink.error("E-1150", stmt.span, "an `mma` outside `parallel`")
+    if any(level.level == "group" for level in state.levels):
+        state.unsupported(stmt.span, "an mma of a single warp", "use a `group-4` level: a warpgroup computes together")
     acc = fragment(state, stmt.acc)
     a = _operand(state, stmt.a, "A")
     b = _operand(state, stmt.b, "B")

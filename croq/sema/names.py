@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from croq.sema.state import State
-from croq.sema.symbols import FutureSymbol, PoisonSymbol, ScalarSymbol, Scope, Symbol
+from croq.sema.symbols import DataSymbol, FutureSymbol, PoisonSymbol, ScalarSymbol, Scope, Symbol
 from croq.source import Span
 from croq.syntax import ast
 
@@ -76,8 +76,8 @@ def declare(state: State, symbol: Symbol, node: ast.Node | None = None) -> None:
 
 def _redeclared(state: State, symbol: Symbol, old: Symbol) -> None:
     labels = [(old.span, "first declared here")]
-    if state.scope.kind == "function" and isinstance(old, ScalarSymbol) and old.origin in ("param", "dim"):
-        what = "a dimension" if old.origin == "dim" else "a parameter"
+    if _of_function(old):
+        what = "a dimension" if isinstance(old, ScalarSymbol) and old.origin == "dim" else "a parameter"
         state.sink.error(
             "E-105",
             symbol.span,
@@ -101,6 +101,12 @@ def _redeclared(state: State, symbol: Symbol, old: Symbol) -> None:
             labels=labels,
             hint="choose another name, or drop one of the declarations",
         )
+
+
+def _of_function(symbol: Symbol) -> bool:
+    if isinstance(symbol, DataSymbol):
+        return symbol.is_param
+    return isinstance(symbol, ScalarSymbol) and symbol.origin in ("param", "dim")
 
 
 def poison(state: State, name: str, span: Span, node: ast.Node | None = None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from croq.diagnostics import Sink, make
 from croq.sema.model import FunctionModel, KernelModel, Level, Model
-from croq.sema.symbols import EventSymbol, FragmentSymbol, ScalarSymbol, Scope, ScopeKind
+from croq.sema.symbols import EventSymbol, FragmentSymbol, ScalarSymbol, Scope, ScopeKind, Symbol
 from croq.sema.types import Interval
 from croq.source import Span
 from croq.syntax import ast
@@ -37,6 +37,7 @@ class State:
     events: list[EventSymbol] = field(default_factory=list)  # of the kernel
     fragments: list[FragmentSymbol] = field(default_factory=list)  # of the kernel
     undefined: set[str] = field(default_factory=set)  # names already reported in this function
+    misused: set[Symbol] = field(default_factory=set)  # reported as being of the wrong kind: once is enough
     level_of: dict[ast.ParallelBinding, ast.Level] = field(default_factory=dict)  # settled before the walk
     return_types: dict[str, str] = field(default_factory=dict)  # of the file's device functions
 
@@ -68,6 +69,12 @@ class State:
             if symbol in facts:
                 interval = interval.meet(facts[symbol])
         return interval
+
+    def first_misuse(self, symbol: Symbol) -> bool:
+        """Whether a use of `symbol` as another kind of thing is worth a message: one slip often repeats."""
+        known = symbol in self.misused
+        self.misused.add(symbol)
+        return not known
 
     def unsupported(self, span: Span, what: str, hint: str | None = None) -> None:
         self.sink.error(

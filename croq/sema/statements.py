@@ -72,11 +72,11 @@ def _initial(state: State, stmt: ast.ScalarDecl) -> Scalar | None:
         return None
     found = scalar(state, stmt.init)
     if found.is_error:
-        return None if stmt.type is None else Scalar(stmt.type)
+        return None
     if stmt.type is None:
         return _declared(found)
     if not convertible(state, stmt.init.span, found, stmt.type, "E-317", f"`{stmt.name}`"):
-        return Scalar(stmt.type)
+        return None
     return convert(found, stmt.type)
 
 
@@ -156,9 +156,17 @@ def _reassigns(state: State, stmt: ast.Assign, target: ast.Name, old: Symbol) ->
         target.span,
         f"`{old.name}` is immutable" if is_scalar else f"`{old.name}` is declared twice in one scope",
         labels=[(old.span, "declared here")],
-        hint=f"declare it `mutable {old.name} = ...;` to assign to it" if is_scalar else "choose another name",
+        hint=_how_to_change(old) if isinstance(old, ScalarSymbol) else "choose another name",
     )
     return True
+
+
+def _how_to_change(old: ScalarSymbol) -> str:
+    if old.origin == "host":
+        return "scalars of the host are set once: give the new value another name"
+    if old.origin != "local":
+        return f"copy it into a variable: `mutable m = {old.name};`"
+    return f"declare it `mutable {old.name} = ...;` to assign to it"
 
 
 def _not_assignable(state: State, stmt: ast.Assign, target: ast.Name, old: Symbol | None) -> None:
@@ -171,7 +179,7 @@ def _not_assignable(state: State, stmt: ast.Assign, target: ast.Name, old: Symbo
         target.span,
         f"`{old.name}` {what}: `{stmt.op}` cannot change it",
         labels=[(old.span, "declared here")],
-        hint=f"declare it `mutable {old.name} = ...;`" if isinstance(old, ScalarSymbol) else None,
+        hint=_how_to_change(old) if isinstance(old, ScalarSymbol) else None,
     )
 
 

@@ -90,6 +90,8 @@ def _of_symbol(state: State, span: Span, symbol: Symbol) -> View | None:
             )
             return None
         return symbol.view.restarted(symbol)
+    if not state.first_misuse(symbol):
+        return None
     state.sink.error(
         "E-609",
         span,

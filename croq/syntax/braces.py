@@ -8,6 +8,8 @@ from croq.diagnostics import Sink
 from croq.source import SourceFile, Span
 from croq.syntax import codes
 
+_WIDTH = 200
+
 
 @dataclass
 class Braces:
@@ -46,12 +48,14 @@ class Braces:
     def _at(self, offset: int) -> Span:
         return Span(self.file, offset, offset + 1)
 
-    def _line(self, offset: int) -> str:
-        return self.file.line_text(self.file.line_of(offset))
+    def _lead(self, offset: int) -> str:
+        """What stands before `offset` on its line; at most a screen's width of it, which is all that indents."""
+        start = self.file.line_starts[self.file.line_of(offset) - 1]
+        return self.file.text[start : min(offset, start + _WIDTH)].expandtabs(4)
 
     def _indent(self, offset: int) -> int:
-        line = self._line(offset).expandtabs(4)
-        return len(line) - len(line.lstrip())
+        lead = self._lead(offset)
+        return len(lead) - len(lead.lstrip())
 
     def _alone(self, offset: int) -> bool:
-        return self._line(offset).lstrip().startswith("}")
+        return not self._lead(offset).strip()

@@ -14,6 +14,7 @@ from croq.syntax.macros import Expander, Macro
 from croq.syntax.pptokens import PPToken, trimmed
 
 CONDITIONALS = frozenset(("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"))
+MAX_SHOWN = 60  # characters of a condition in a message
 KNOWN = CONDITIONALS | frozenset(("define", "undef", "error", "warning", "include", "pragma", "line"))
 
 
@@ -105,7 +106,8 @@ class Directives:
         try:
             return evaluate(arguments, self._expander, word.span)
         except ConditionError as fault:
-            notes = [f"in `#{word.text} {_text(arguments)}`"]
+            shown = _text(arguments)
+            notes = [f"in `#{word.text} {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + '...'}`"]
             self._sink.error(codes.DIRECTIVE, fault.span, fault.message, notes=notes)
             return False
 

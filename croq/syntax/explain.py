@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from croq.diagnostics import Sink
+from croq.source import Span
 from croq.syntax import codes
 from croq.syntax.lalr import UNKNOWN, Token
 from croq.syntax.phrases import MEMBERS, found_text, wanted_text
@@ -60,6 +61,9 @@ class Context:
     def token(self) -> Token:
         return self.tokens[self.position]
 
+    def span(self, token: Token) -> Span:
+        return self.text.span(token.start, token.end)
+
     def before(self, count: int = 1) -> Token:
         """The token `count` places back; an empty one beyond the beginning."""
         index = self.position - count
@@ -71,8 +75,7 @@ class Context:
     def error(
         self, message: str, hint: str | None = None, code: str = codes.SYNTAX, token: Token | None = None
     ) -> bool:
-        place = token or self.token
-        self.sink.error(code, self.text.span(place.start, place.end), message, hint=hint)
+        self.sink.error(code, self.span(token or self.token), message, hint=hint)
         return True
 
     def statement_start(self) -> int:
@@ -98,8 +101,9 @@ def check_removed(tokens: Sequence[Token], text: ExpandedText, sink: Sink) -> bo
     """Old forms that would parse as something else; True when one was reported."""
     found = False
     for index, token in enumerate(tokens[:-4]):
-        shape = [t.type for t in tokens[index : index + 5]]
-        if token.text == "stage" and shape == ["NAME", "<", "INT", ">", "("]:
+        if token.text != "stage":
+            continue
+        if [t.type for t in tokens[index : index + 5]] == ["NAME", "<", "INT", ">", "("]:
             span = text.span(token.start, tokens[index + 3].end)
             hint = "declare an array and index it: `shared bf16 [128, 64] tile[2];` and `tile[order % 2]`"
             sink.error("E-202", span, "`stage<N>(...)` is gone", hint=hint)
@@ -361,4 +365,9 @@ def _general(context: Context) -> None:
     hint = None
     if (context.token.type == "}" and context.before().type in ("=", ",", "(")) or context.token.type == ";":
         hint = "something is missing before it"
-    context.error(f"found {found}, expected {wanted}" if wanted else f"found {found}, which cannot stand here", hint)
+    message = f"found {found}, expected {wanted}" if wanted else f"found {found}, which cannot stand here"
+    span, previous = context.span(context.token), context.span(context.before())
+    notes = []
+    if previous.expansion is not None and span.expansion is None:
+        notes.append(f"what stands before it, `{previous.text}`, is a macro defined at {previous.expansion}")
+    context.sink.error(codes.SYNTAX, span, message, notes=notes, hint=hint)

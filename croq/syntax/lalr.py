@@ -93,6 +93,7 @@ def parse(tokens: Sequence[Token], actions: object) -> Any:
     Raises `SyntaxFault` at the first token that does not fit.
     """
     tables = load_tables()
+    table, rules = tables.actions, tables.rules
     methods: dict[str, Action] = {}
     states: list[int] = [tables.start]
     values: list[Any] = []
@@ -101,7 +102,7 @@ def parse(tokens: Sequence[Token], actions: object) -> Any:
     position = 0
     while True:
         token = tokens[position]
-        code = tables.actions[states[-1]].get(token.type)
+        code = table[states[-1]].get(token.type)
         if code is None or token.type in REFUSED:
             raise SyntaxFault(position, expected(tables, states))
         if code >= 0:
@@ -111,20 +112,23 @@ def parse(tokens: Sequence[Token], actions: object) -> Any:
             ends.append(token.end)
             position += 1
             continue
-        symbol, action, length = tables.rules[~code]
+        symbol, action, length = rules[~code]
+        if action is None:  # most reductions: a child goes up one level of precedence as it is
+            states[-1] = table[states[-2]][symbol]
+            if token.type == END and states[-1] == tables.end:
+                return values[-1]
+            continue
         children = values[-length:]
         extent = Extent(starts[-length], ends[-1])
         del states[-length:], values[-length:], starts[-length:], ends[-length:]
         value: Any
-        if action is None:
-            value = children[0]
-        elif action == "*":
+        if action == "*":
             spliced = _spliced(children)
             value = spliced if type(spliced) is Splice else Splice(spliced)
         else:
             method = methods.get(action) or methods.setdefault(action, getattr(actions, action))
             value = method(_spliced(children), extent)
-        states.append(tables.actions[states[-1]][symbol])
+        states.append(table[states[-1]][symbol])
         values.append(value)
         starts.append(extent.start)
         ends.append(extent.end)

@@ -12,7 +12,7 @@ from croq.syntax import codes
 from croq.syntax.pptokens import PPToken, scan_located, trimmed
 from croq.syntax.sourcemap import deepen
 
-MAX_EXPANDED = 200_000  # tokens made by macros in one file
+MAX_EXPANDED = 50_000  # tokens made by macros in one file
 COMMAND_LINE = "<command line>"
 
 
@@ -53,6 +53,7 @@ class Expander:
         self.table = table
         self._sink = sink
         self._budget = MAX_EXPANDED
+        self._depth = 0  # of macros inside macros or inside their arguments
 
     def expand_all(self, tokens: Sequence[PPToken], hidden: frozenset[str] = frozenset()) -> list[PPToken]:
         """`tokens` with every macro replaced, except those in `hidden`."""
@@ -79,13 +80,16 @@ class Expander:
         self, use: PPToken, macro: Macro, arguments: list[list[PPToken]] | None, hidden: frozenset[str] = frozenset()
     ) -> list[PPToken]:
         """What one use of `macro` becomes; the tokens lie at `use`, with the place in the body as their expansion."""
-        if len(hidden) >= codes.MAX_MACRO_DEPTH:
+        if self._depth >= codes.MAX_MACRO_DEPTH:
             raise self._over(use, f"macros nest deeper than {codes.MAX_MACRO_DEPTH} levels")
+        self._depth += 1
         body = self._substitute(use, macro, arguments, hidden) if arguments is not None else self._placed(use, macro)
         self._budget -= len(body) + 1
         if self._budget < 0:
             raise self._over(use, f"macro expansion makes more than {MAX_EXPANDED} tokens")
-        return self.expand_all(body, hidden | {macro.name})
+        result = self.expand_all(body, hidden | {macro.name})
+        self._depth -= 1
+        return result
 
     def _placed(self, use: PPToken, macro: Macro) -> list[PPToken]:
         if not macro.body:  # `#define NAME` alone stands for 1 inside `.co` text
@@ -143,19 +147,19 @@ def find_arguments(tokens: Sequence[PPToken], position: int) -> tuple[list[list[
 
 @dataclass
 class ArgumentSplitter:
-    """Fed the tokens from `(` on, splits them at top-level commas; `feed` says when the closing `)` was reached."""
+    """Fed the tokens from `(` on, splits them at the commas outside inner parentheses; `feed` says when `)` came."""
 
     arguments: list[list[PPToken]] = field(default_factory=lambda: [[]])
     _depth: int = 0
 
     def feed(self, token: PPToken) -> bool:
-        if token.text in ("(", "[", "{"):
+        if token.text == "(":
             self._depth += 1
             if self._depth == 1:
                 return False
-        elif token.text in (")", "]", "}"):
+        elif token.text == ")":
             self._depth -= 1
-            if self._depth <= 0:
+            if self._depth == 0:
                 return True
         elif token.text == "," and self._depth == 1:
             self.arguments.append([])

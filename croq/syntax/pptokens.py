@@ -8,7 +8,7 @@ from typing import Literal
 
 from croq.source import SourceFile, Span
 
-Kind = Literal["word", "number", "string", "comment", "open_comment", "space", "newline", "punct"]
+Kind = Literal["word", "number", "string", "open_string", "comment", "open_comment", "space", "newline", "punct"]
 
 # Possessive quantifiers keep the scan linear on any input. Strings come before words: `R"(...)"` begins like one.
 _TOKEN = re.compile(
@@ -16,6 +16,7 @@ _TOKEN = re.compile(
       (?P<string>(?:u8|[LuU])?R"(?P<tag>[^()\\\s"]{0,16})\((?s:.*?)\)(?P=tag)"
                | "(?:\\(?s:.)|[^"\\\n])*+"
                | '(?:\\(?s:.)|[^'\\\n]){1,16}')
+    | (?P<open_string>(?:u8|[LuU])?R"[^()\\\s"]{0,16}\((?s:.*))
     | (?P<word>[^\W\d]\w*+)
     | (?P<number>\d(?:'?[\w.])*+)
     | (?P<comment>//(?:\\\n|[^\n])*+ | /\*(?s:.*?)\*/)

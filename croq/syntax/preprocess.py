@@ -85,9 +85,10 @@ class _Splitter:
     def _housekeeping(self, in_kernel: bool) -> bool:
         """Deal with what is alike in all kinds of text: directives, inactive text, comments that never end."""
         token = self.tokens[self.position]
-        if token.kind == "open_comment":
+        if token.kind in ("open_comment", "open_string"):
+            what, hint = ("comment", "add `*/`") if token.kind == "open_comment" else ("raw string", 'add `)"`')
             where = Span(self.file, token.start, token.start + 2)
-            self.sink.error(codes.SYNTAX, where, "this comment is never closed", hint="add `*/`")
+            self.sink.error(codes.SYNTAX, where, f"this {what} is never closed", hint=hint)
             raise CompileError(self.sink.diagnostics)
         if self.fresh and self.text(token) == "#" and self._directive(in_kernel):
             return True
@@ -169,7 +170,7 @@ class _Splitter:
         begin = keyword.start if word == "__cok__" or self.declaration is None else self.declaration
         self._flush(begin)
         brackets: list[RawToken] = []
-        name, previous, initialiser, body = None, "", False, -1
+        name, previous, initialiser, operator, body = None, "", False, False, -1
         while self.position < len(self.tokens):
             if self._housekeeping(False):
                 continue
@@ -187,11 +188,12 @@ class _Splitter:
                 if text == "}" and not brackets and not initialiser:
                     self._end_device(begin, keyword, word, token, body, name)
                     return
-            elif text == "=" and not brackets and previous != "operator":
+            elif text == "=" and not brackets and not operator:
                 initialiser = True
             elif text == ";" and not brackets:
                 self._end_device(begin, keyword, word, token, body, name)
                 return
+            operator = operator or text == "operator"
             previous = text if token.kind not in ("space", "newline", "comment") else previous
         opened = brackets[-1] if brackets else keyword
         where = Span(self.file, opened.start, opened.end)
@@ -222,7 +224,7 @@ class _Splitter:
         self._flush(keyword.start)
         out = ExpandedText(self.file)
         braces = Braces(self.file, self.sink)
-        end = keyword.start
+        end, count = keyword.start, 0
         while self.position < len(self.tokens):
             if self._housekeeping(True):
                 continue
@@ -230,14 +232,24 @@ class _Splitter:
             text = self.text(token)
             if text == "__co__" and token is not keyword and token.kind == "word":
                 break
+            count += token.kind not in ("space", "newline", "comment")
+            self._check_length(count, token)
             end = token.end
             if self._kernel_token(out, braces, token, text):
                 break
         braces.finish(where)
-        self.last_kernel = Span(self.file, keyword.start, end)
-        self.chunks.append(KernelChunk(self.last_kernel, out, self._faults() > faults))
+        span = Span(self.file, keyword.start, end)
+        self.chunks.append(KernelChunk(span, out, self._faults() > faults))
+        self.last_kernel = span if self.depth == 0 else None
         self.flushed = end
-        self.depth, self.declaration = 0, None
+        self.declaration = None
+
+    def _check_length(self, count: int, token: RawToken) -> None:
+        if count > codes.MAX_TOKENS:
+            where = Span(self.file, token.start, token.end)
+            message = f"this function is longer than {codes.MAX_TOKENS} tokens"
+            self.sink.error(codes.TOO_LARGE, where, message, hint="split it, or use loops")
+            raise CompileError(self.sink.diagnostics)
 
     def _kernel_token(self, out: ExpandedText, braces: Braces, token: RawToken, text: str) -> bool:
         """Copy or expand one token; True at the end of the function."""
@@ -257,6 +269,7 @@ class _Splitter:
                 hint = 'close it with `"` on the same line; write `\\n` for a line end'
                 where = Span(self.file, token.start, token.end)
                 self.sink.error(codes.SYNTAX, where, "this string is never closed", hint=hint)
+                raise CompileError(self.sink.diagnostics)  # its end is a guess, and so is all that follows
             after_expansion = out.last_was_expanded and out.ends_with_glue(text)
             if after_expansion:
                 out.separate(token.start)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from croq.source import SourceFile, Span
 
+MAX_CHAIN = 8  # expansions that a span remembers; deeper ones would help nobody
 
-def deepen(span: Span, inner: Span) -> Span:
+
+def deepen(span: Span, inner: Span, levels: int = MAX_CHAIN) -> Span:
     """`span` with `inner` appended to its chain of expansions: a macro's use, then the body it came out of."""
-    if span.expansion is None:
-        return replace(span, expansion=inner)
-    return replace(span, expansion=deepen(span.expansion, inner))
+    if levels == 0:
+        return span
+    return Span(span.file, span.start, span.end, deepen(span.expansion, inner, levels - 1) if span.expansion else inner)
 
 
 def join(first: Span, last: Span) -> Span:

@@ -19,14 +19,14 @@ from typing import Any
 
 from croq.resources import resource
 
-FORMAT = 1  # of the entries
+FORMAT = 2  # of the entries
 FOLDER_VARIABLE = "CROQ_CACHE_DIR"
 END = "$END"
 
 
 @dataclass(frozen=True)
 class Tables:
-    """LALR(1) tables. A symbol is a rule's name, a terminal's name, or for a fixed terminal its very text."""
+    """LALR(1) tables. A symbol is a terminal's name, for a fixed terminal its very text, for a rule `<its name>`."""
 
     patterns: list[tuple[str, str]]  # (terminal, regular expression), in the order in which they are tried
     words: dict[str, str]  # texts that a pattern matches but that are terminals of their own -> the pattern's terminal
@@ -106,24 +106,28 @@ class _Translator:
     @staticmethod
     def _rule(rule: dict[str, Any]) -> tuple[str, str | None, int]:
         name = rule["origin"]["name"]
+        symbol = f"<{name}>"
         length = len(rule["expansion"])
         if name.startswith("_"):
-            return name, "*", length
+            return symbol, "*", length
         if rule["options"]["expand1"] and length == 1 and not rule["alias"]:
-            return name, None, length
-        return name, rule["alias"] or name, length
+            return symbol, None, length
+        return symbol, rule["alias"] or name, length
 
     def _state_numbers(self, table: dict[str, Any]) -> dict[int, int]:
         return {state: i for i, state in enumerate(table["states"])}
 
     def _states(self, table: dict[str, Any], index: dict[int, int]) -> list[dict[str, int]]:
         number = self._state_numbers(table)
+        names = {t["name"] for t in self.terminals} | {END}
         result = []
         for state in table["states"].values():
             row = {}
             for token, (reduces, argument) in state.items():
                 name = table["tokens"][token]
-                row[self.symbol.get(name, name)] = ~index[argument["@"]] if reduces else number[argument]
+                row[self.symbol.get(name, name if name in names else f"<{name}>")] = (
+                    ~index[argument["@"]] if reduces else number[argument]
+                )
             result.append(row)
         return result
 

@@ -142,15 +142,3 @@ class TestCheck:
 
     def test_a_missing_file_is_a_diagnostic_too(self):
         assert [d.code for d in croq.check("nowhere.co")] == ["E-2001"]
-
-
-class TestDocs:
-    def test_the_page_of_passes_lists_the_pipeline(self):
-        lines = (ROOT / "docs/passes.md").read_text().splitlines()
-        listed = [line.split("`")[1] for line in lines if line.startswith("| `")]
-        assert listed == list(pass_names())
-
-    def test_the_page_of_the_plan_lists_its_keys(self):
-        lines = (ROOT / "docs/plan.md").read_text().splitlines()
-        listed = [line.split("`")[1] for line in lines if line.startswith("| `")]
-        assert listed == list(croq.compile(SAXPY).plan[0])

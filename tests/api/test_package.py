@@ -9,7 +9,6 @@ import time
 import pytest
 
 import croq
-from croq.kernel import spread_blocks
 
 HEAVY = ("numpy", "lark", "jinja2", "rich", "typer", "cuda", "ml_dtypes")
 
@@ -64,25 +63,6 @@ def test_all_public_names_exist():
     assert croq.__version__
     with pytest.raises(AttributeError, match="nothing"):
         croq.nothing  # noqa: B018
-
-
-class TestSpreadBlocks:
-    def test_first_and_last_are_among_them(self):
-        for count in (2, 3, 5, 17):
-            blocks = spread_blocks((64, 32, 4), count)
-            assert len(set(blocks)) == count
-            assert blocks[0] == (0, 0, 0) and blocks[-1] == (63, 31, 3)
-
-    def test_they_lie_apart_along_every_axis(self):
-        assert spread_blocks((64, 32, 4), 3) == [(0, 0, 0), (32, 16, 2), (63, 31, 3)]
-
-    @pytest.mark.parametrize("grid", [(1, 1, 1), (2, 2, 2), (7, 1, 3), (1, 5, 1)])
-    def test_a_small_grid_is_never_exceeded(self, grid):
-        total = grid[0] * grid[1] * grid[2]
-        for count in range(1, total + 3):
-            blocks = spread_blocks(grid, count)
-            assert len(set(blocks)) == len(blocks) == min(count, total)
-            assert all(0 <= b < n for block in blocks for b, n in zip(block, grid, strict=True))
 
 
 def test_time_is_measured_for_each_stage():

@@ -14,8 +14,8 @@ from croq.source import SourceFile
 from croq.target.sm90.fragments import AccumulatorLayout
 
 KEYS = [
-    "kernel", "threads", "grid", "launch_bounds", "shared_bytes", "shared", "events", "waits", "tensor_maps", "fragments",
-    "registers",
+    "kernel", "threads", "grid", "launch_bounds", "shared_bytes", "shared", "events", "waits", "tensor_maps",
+    "fragments", "registers",
 ]  # fmt: skip
 
 

@@ -152,3 +152,96 @@ class TestLadder:
         assert "parse" in outputs[1] and "__global__" not in outputs[1]
         assert "__global__" in outputs[2] and "after participants" not in outputs[2]
         assert "after participants" in outputs[3]
+
+
+class TestSim:
+    SHAPE = ("--shape", "N=1000", "--arg", "a=1.5")
+
+    def test_text(self):
+        result = croq("sim", SAXPY, *self.SHAPE)
+        assert result.exit_code == 0, result.stderr
+        assert "all 4 blocks" in result.stdout and "y: 1000 of 1000 elements changed" in result.stdout
+
+    def test_a_part_is_said(self):
+        result = croq("sim", SAXPY, *self.SHAPE, "--tiles", 2, "--schedule", "random:7")
+        assert "2 of 4 blocks: (0, 0, 0); (3, 0, 0)" in result.stdout and "random:7" in result.stdout
+
+    def test_json(self):
+        made = json.loads(croq("sim", SAXPY, *self.SHAPE, "--format", "json").stdout)
+        assert made["symbols"] == {"N": 1000} and made["outputs"]["y"]["changed"] == 1000
+
+    def test_arrays_from_and_to_files(self, tmp_path):
+        import numpy as np
+
+        x, y = np.arange(300, dtype=np.float32), np.ones(300, np.float32)
+        np.save(tmp_path / "x.npy", x)
+        np.save(tmp_path / "y.npy", y)
+        given = [part for value in ("a=2", f"x={tmp_path}/x.npy", f"y={tmp_path}/y.npy") for part in ("--arg", value)]
+        result = croq("sim", SAXPY, *given, "--save", f"y={tmp_path}/out.npy")
+        assert result.exit_code == 0, result.stderr
+        np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), 2 * x + y)
+
+    @pytest.mark.parametrize(
+        ("arguments", "status", "code"),
+        [
+            ((), 1, "E-4191"),
+            (("--shape", "N=10"), 1, "E-4190"),
+            (("--shape", "N=10", "--arg", "a=x"), 1, "E-4062"),
+            (("--shape", "N=10", "--arg", "a=1", "--arg", "x=nowhere.npy"), 1, "E-4192"),
+            (("--shape", "N=99999999999", "--arg", "a=1"), 1, "E-4057"),
+            (("--shape", "N=0", "--arg", "a=1"), 2, "positive"),
+            (("--shape", "M=4", "--shape", "N=4", "--arg", "a=1"), 2, "no dimension"),
+            (("--shape", "N=4", "--arg", "b=1"), 2, "no parameter"),
+            (("--shape", "N=4", "--arg", "a=1", "--save", "a=x.npy"), 2, "no parameter"),
+            (("--shape", "N4",), 2, "NAME=VALUE"),
+        ],
+    )  # fmt: skip
+    def test_what_is_wrong_is_said(self, arguments, status, code):
+        result = croq("sim", SAXPY, *arguments)
+        assert result.exit_code == status and code in result.stderr
+
+    def test_a_bad_schedule(self):
+        assert croq("sim", SAXPY, *self.SHAPE, "--schedule", "wild").exit_code == 1
+
+
+class TestRun:
+    SMALL = ("--batch", 1, "--heads", 2, "--seq", 256, "--device", "sim")
+
+    @pytest.mark.parametrize("kernel", ["v1", "v2", "v4"])
+    def test_the_shipped_kernels(self, kernel):
+        result = croq("run", kernel, *self.SMALL, "--tiles", 4)
+        assert result.exit_code == 0, result.stderr
+        assert "check   ok" in result.stdout and "4 of 4 blocks" in result.stdout
+
+    def test_a_persistent_kernel_says_which_tasks_ran(self):
+        result = croq("run", "v3", *self.SMALL, "--tiles", 3)
+        assert result.exit_code == 0, result.stderr
+        assert "3 of 4 tasks on 2 of 132 persistent blocks" in result.stdout
+
+    def test_another_shape_and_no_mask(self):
+        result = croq("run", "tests/cases/attention_d64.co", *self.SMALL, "--dim", 64, "--no-mask")
+        assert result.exit_code == 0, result.stderr
+        assert "f16, no mask" in result.stdout
+
+    def test_a_wrong_result_is_status_4(self, tmp_path):
+        from tests.conftest import ROOT
+
+        text = (ROOT / "kernels/v4.co").read_text().replace("if (j > cid * WG_M + i)", "if (j >= cid * WG_M + i)")
+        path = tmp_path / "wrong.co"
+        path.write_text(text)
+        result = croq("run", path, *self.SMALL)
+        assert result.exit_code == 4
+        assert "E-4160" in result.stderr and "WRONG" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [(("v4", "--seq", 200), "E-4154"), (("v4", "--dim", 64), "E-4152"), ((SAXPY,), "E-4151")],
+    )
+    def test_what_is_wrong_is_said(self, arguments, code):
+        result = croq("run", "--device", "sim", *arguments)
+        assert result.exit_code == 1 and code in result.stderr
+
+    def test_json(self):
+        made = json.loads(croq("run", "v4", *self.SMALL, "--format", "json").stdout)
+        assert made["check"]["ok"] is True and made["timing"] is None
+        assert made["simulated"]["schedule"] == "eager"

@@ -11,7 +11,7 @@ import pytest
 
 from croq.driver.arrays import view
 from croq.driver.bindings import driver
-from croq.driver.device import require_gpu, synchronize, time_launches
+from croq.driver.device import ensure_context, require_gpu, synchronize, time_launches
 from croq.driver.device_array import DeviceArray
 from croq.driver.errors import check
 from croq.driver.launch import Module, PreparedLaunch, pointer, s32, u32
@@ -23,6 +23,12 @@ from croq.target.sm90.swizzle import tile_bytes
 
 pytestmark = pytest.mark.gpu
 SHARED_BASE = 1024  # tiles start here; barriers lie before
+
+
+@pytest.fixture(autouse=True)
+def current_context() -> None:
+    """Tensor maps are encoded by the driver of the thread's current context."""
+    ensure_context(0)
 
 
 def test_the_device_is_described() -> None:

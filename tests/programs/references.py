@@ -74,7 +74,7 @@ def dma_async(x: Array, y: Array) -> Outputs:
     padded = np.zeros((rows, 64))
     padded[: len(x)] = y
     mirrored = padded.reshape(-1, 32, 64)[:, ::-1].reshape(rows, 64)[: len(x)]
-    return {"z": x[:, ::-1] - 2 * mirrored[:, ::-1]}
+    return {"z": x - 2 * mirrored}
 
 
 def writers(x: Array, count: int) -> Outputs:
@@ -102,7 +102,7 @@ def integers(a: Array, b: Array) -> Outputs:
 def _signed(x: int, u: int) -> list[int]:
     quotient = int(abs(x) // 7) * (1 if x >= 0 else -1)
     counted, _ = _collatz(u)
-    return [quotient, x - 7 * quotient, x >> 3, max(x, -5) + min(x, 5), abs(x), -(-abs(x) // 6), ~x & 0xFF, counted]
+    return [quotient, x - 7 * quotient, x >> 3, max(x, -5) - min(x, 5), abs(x), -(-abs(x) // 6), ~x & 0xFF, counted]
 
 
 def _unsigned(u: int) -> list[int]:

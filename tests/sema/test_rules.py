@@ -22,6 +22,11 @@ trigger full.at(0), empty.at(0), go;
 """
 
 
+ONE = "shared f16 [64, 64] s;\n"
+LOADING = "s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\n"
+MULTIPLYING = "m = mma.row.row.async s, one, bt[0];\n"
+
+
 def tiles(body: str) -> str:
     """`body` in a role of a kernel with tiles and events."""
     return warpgroups("inthreads.async (p == 0) {\n" + body + USED + "}", TILES)
@@ -33,8 +38,7 @@ def fragments(body: str) -> str:
 
 RULES = {
     # ---------------------------------------------------------------------------------------------- 1 functions
-    "E-101 calling a co function": (
-        "E-101", "__co__ void g(int n) {}\n" + block("call g(n); //!")),
+    "E-101 calling a co function": ("E-101", "__co__ void g(int n) {}\n" + block("call g(n); //!")),
     "E-103 global scalar": ("E-103", "__co__ void f(\n  global int n //!\n) {}"),
     "E-105 two parameters of one name": ("E-105", "__co__ void f(\n  int n,\n  float n //!\n) {}"),
     "E-105 local with a parameter's name": ("E-105", function("n = 3; //!")),
@@ -62,7 +66,7 @@ RULES = {
     "E-314 undeclared": ("E-314", block("y = z; //!")),
     "E-314 before its declaration": ("E-314", block("y = z; //!\nz = 3;")),
     "E-314 out of scope": ("E-314", block("if (n > 0) { z = 3; }\ny = z; //!")),
-    "E-315 redeclaration": ("E-315", block("shared f16 [64, 64] s;\nshared f16 [64, 64] s; //!")),
+    "E-315 redeclaration": ("E-315", block(ONE + "shared f16 [64, 64] s; //!")),
     "E-315 view twice": ("E-315", block("v = a.subspan(64, 64);\nv = a.subspan(64, 64); //!")),
     "E-316 immutable without value": ("E-316", block("int y; //!")),
     "E-316 type unknown": ("E-316", block("mutable y; //!")),
@@ -70,6 +74,9 @@ RULES = {
     "E-317 data as a scalar": ("E-317", block("float y = a; //!")),
     "E-313 buffer value": ("E-313", block("shared f16 [64, 64] s {true}; //!")),
     "E-320 global data in a kernel": ("E-320", block("global f16 [64, 64] s; //!")),
+    "E-321 element read on the host": ("E-321", function("y = list.at(0); //!")),
+    "E-321 element written on the host": ("E-321", function("list.at(0) = 3; //!")),
+    "E-105 data and scalar parameter": ("E-105", "__co__ void f(\n  global f32 [N] x,\n  float x //!\n) {}"),
     "E-321 shared data on the host": ("E-321", function("shared f16 [64, 64] s; //!")),
     "E-1150 fragment on the host": ("E-1150", function("frag f32 [64] s; //!")),
     "E-322 mutable dimension": ("E-322", block("mutable y = 64;\nshared f16 [y, 64] s; //!")),
@@ -93,7 +100,7 @@ RULES = {
     "E-407 interval out of range": ("E-407", warpgroups("y = s.at(p + 2); //!", "shared f32 [2] s;")),
     "E-407 slot out of range": ("E-407", block("shared f16 [64, 64] s[2];\ns[2].at(0, 0) = 0.0f; //!")),
     "E-408 array without subscript": ("E-408", block("shared f16 [64, 64] s[2];\nv = s.subspan(8, 8); //!")),
-    "E-408 subscript of no array": ("E-408", block("shared f16 [64, 64] s;\nv = s[0].subspan(8, 8); //!")),
+    "E-408 subscript of no array": ("E-408", block(ONE + "v = s[0].subspan(8, 8); //!")),
     "E-408 event subscript": ("E-408", tiles("trigger go[0]; //!\n")),
     "E-409 dimension out of range": ("E-409", block("y = a.span(2); //!")),
     "E-410 element type": ("E-410", block("y = __to<f4_e2m1>(x); //!")),
@@ -108,9 +115,12 @@ RULES = {
     "E-605 extent count": ("E-605", block("v = a.subspan(64); //!")),
     "E-605 index count": ("E-605", block("v = a.subspan(64, 64).at(0); //!")),
     "E-606 extent zero": ("E-606", block("v = a.subspan(0, 64); //!")),
-    "E-607 extent too large": ("E-607", block("shared f16 [64, 64] s;\nv = s.subspan(128, 64); //!")),
-    "E-608 tile index out of range": ("E-608", block("shared f16 [64, 64] s;\nv = s.subspan(32, 64).at(2, 0); //!")),
-    "E-608 tile index of a range": ("E-608", warpgroups("v = s.subspan(32, 64).at(p + 2, 0); //!", "shared f16 [64, 64] s;")),
+    "E-607 extent too large": ("E-607", block(ONE + "v = s.subspan(128, 64); //!")),
+    "E-608 tile index out of range": ("E-608", block(ONE + "v = s.subspan(32, 64).at(2, 0); //!")),
+    "E-608 tile index of a range": (
+        "E-608",
+        warpgroups("v = s.subspan(32, 64).at(p + 2, 0); //!", ONE),
+    ),
     "E-609 view of a scalar": ("E-609", block("v = n.subspan(64); //!")),
     "E-610 wildcard as a value": ("E-610", block("y = _ + 1; //!")),
     # ------------------------------------------------------------------------------------------- 7 parallelism
@@ -131,7 +141,9 @@ RULES = {
     "E-721 launch bounds": ("E-721", function("[[launch_bounds(_, n)]] //!\nparallel p by 2 : block { }")),
     "E-721 negative": ("E-721", function("[[launch_bounds(_, 0)]] //!\nparallel p by 2 : block { }")),
     "E-722 too few threads": (
-        "E-722", function("[[launch_bounds(64)]] //!\nparallel p by 2 : block, t by 128 : thread { }")),
+        "E-722",
+        function("[[launch_bounds(64)]] //!\nparallel p by 2 : block, t by 128 : thread { }"),
+    ),
     "E-730 no parallel variable": ("E-730", warpgroups("inthreads (n == 0) { } //!")),
     "E-730 two parallel variables": ("E-730", warpgroups("inthreads (p == t) { } //!")),
     "E-730 one half uniform": ("E-730", warpgroups("inthreads (p == 0 && n == 0) { } //!")),
@@ -139,31 +151,55 @@ RULES = {
     "E-732 outside parallel": ("E-732", function("inthreads (n == 0) { } //!")),
     "E-733 nested async": ("E-733", warpgroups("inthreads (p == 0) { inthreads.async (t == 0) { } } //!")),
     "E-734 parallel inside": (
-        "E-734", block("parallel p by 2 : group-4 { inthreads (p == 0) {\nparallel t by 128 : thread { } //!\n} }")),
+        "E-734",
+        block("parallel p by 2 : group-4 { inthreads (p == 0) {\nparallel t by 128 : thread { } //!\n} }"),
+    ),
     # ------------------------------------------------------------------------------------------------- 8 moves
-    "E-805 swizzle and rows": ("E-805", block("shared f16 [64, 32] s;\ndma.copy.swiz<128> a.subspan(64, 32).at(bm, 0) => s; //!")),
+    "E-805 swizzle and rows": (
+        "E-805",
+        block("shared f16 [64, 32] s;\ndma.copy.swiz<128> a.subspan(64, 32).at(bm, 0) => s; //!"),
+    ),
     "E-806 two swizzles": (
-        "E-806", tiles("tma.load.swiz<64> a.subspan(64, 64).at(bm, 0) => one;\n"
-                       "tma.load.swiz<128> a.subspan(64, 64).at(bm, 1) => one; //!\n")),
+        "E-806",
+        tiles(
+            "tma.load.swiz<64> a.subspan(64, 64).at(bm, 0) => one;\n"
+            "tma.load.swiz<128> a.subspan(64, 64).at(bm, 1) => one; //!\n"
+        ),
+    ),
     "E-810 element types": ("E-810", tiles("tma.load a.subspan(64, 64).at(bm, 0) => wide; //!\n")),
     "E-811 ranks": ("E-811", block("shared f16 [64] s;\ndma.copy a.subspan(1, 64).at(bm, 0) => s; //!")),
     "E-812 extents": ("E-812", tiles("tma.load a.subspan(32, 64).at(bm, 0) => one; //!\n")),
     "E-813 async move without a name": ("E-813", tiles("tma.load.async a.subspan(64, 64).at(bm, 0) => one; //!\n")),
-    "E-814 waiting for a sync move": ("E-814", tiles("s = tma.load a.subspan(64, 64).at(bm, 0) => one;\nwait s; //!\n")),
-    "E-815 never waited": ("E-815", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one; //!\n")),
+    "E-814 waiting for a sync move": (
+        "E-814",
+        tiles("s = tma.load a.subspan(64, 64).at(bm, 0) => one;\nwait s; //!\n"),
+    ),
+    "E-815 never waited": ("E-815", tiles(LOADING.replace("\n", " //!\n"))),
     "E-816 move on the host": ("E-816", function("s = dma.copy a.subspan(64, 64) => shared; //!")),
     "E-817 future twice": (
-        "E-817", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\nwait s;\n"
-                       "s = tma.load.async a.subspan(64, 64).at(bm, 1) => one; //!\nwait s;\n")),
+        "E-817",
+        tiles(LOADING + "wait s;\ns = tma.load.async a.subspan(64, 64).at(bm, 1) => one; //!\nwait s;\n"),
+    ),
     "E-820 tma shared to shared": ("E-820", tiles("tma.copy at[0] => at[1]; //!\n")),
     "E-821 tma load to global": ("E-821", tiles("tma.load wide => c.subspan(64, 64).at(bm, bn); //!\n")),
-    "E-822 async dma store": ("E-822", tiles("s = dma.copy.async wide => c.subspan(64, 64).at(bm, bn); //!\nwait s;\n")),
+    "E-822 async dma store": (
+        "E-822",
+        tiles("s = dma.copy.async wide => c.subspan(64, 64).at(bm, bn); //!\nwait s;\n"),
+    ),
     "E-823 dma global to global": (
-        "E-823", block("dma.copy a.subspan(64, 64).at(bm, 0) => b.subspan(64, 64).at(bn, 0); //!")),
+        "E-823",
+        block("dma.copy a.subspan(64, 64).at(bm, 0) => b.subspan(64, 64).at(bn, 0); //!"),
+    ),
     "E-830 extent of the kernel": ("E-830", block("v = a.subspan(list.at(0), 64); //!")),
     "E-831 narrow rows": ("E-831", block("shared f16 [64, 4] s;\ntma.load a.subspan(64, 4).at(bm, 0) => s; //!")),
-    "E-832 thread in a coordinate": ("E-832", warpgroups("tma.load a.subspan(64, 64).at(t, 0) => s; //!", "shared f16 [64, 64] s;")),
-    "E-832 group outside a role": ("E-832", warpgroups("tma.load a.subspan(64, 64).at(p, 0) => s; //!", "shared f16 [64, 64] s;")),
+    "E-832 thread in a coordinate": (
+        "E-832",
+        warpgroups("tma.load a.subspan(64, 64).at(t, 0) => s; //!", ONE),
+    ),
+    "E-832 group outside a role": (
+        "E-832",
+        warpgroups("tma.load a.subspan(64, 64).at(p, 0) => s; //!", ONE),
+    ),
     # ----------------------------------------------------------------------------------------- 9 loops and calls
     "E-901 call on the host": ("E-901", function("call g(n); //!")),
     "E-912 foreach over a parallel variable": ("E-912", block("foreach bm { } //!")),
@@ -176,47 +212,75 @@ RULES = {
     # ------------------------------------------------------------------------------------------------ 10 events
     "E-1001 nested increment": ("E-1001", tiles("mutable u32 o = 0;\nwait full.at(o++ + 1); //!\n")),
     "E-1002 increment with several": (
-        "E-1002", tiles("mutable u32 o = 0;\ns = tma.load.async a.subspan(64, 64).at(bm, 0) => at[0];\n"
-                        "u = tma.load.async b.subspan(64, 64).at(bn, 0) => bt[0];\n"
-                        "trigger full.at(o++) after s, u; //!\n")),
+        "E-1002",
+        tiles(
+            "mutable u32 o = 0;\ns = tma.load.async a.subspan(64, 64).at(bm, 0) => at[0];\n"
+            "u = tma.load.async b.subspan(64, 64).at(bn, 0) => bt[0];\n"
+            "trigger full.at(o++) after s, u; //!\n"
+        ),
+    ),
     "E-1003 order of a scalar event": ("E-1003", tiles("wait go.at(0); //!\n")),
     "E-1003 trigger a buffer": ("E-1003", tiles("trigger one; //!\n")),
     "E-1003 wait for a scalar": ("E-1003", tiles("wait n; //!\n")),
     "E-1005 float order": ("E-1005", tiles("wait full.at(x); //!\n")),
-    "E-1006 mixed forms": ("E-1006", warpgroups(
-        "inthreads.async (p == 0) { trigger e.at(1); }\ninthreads.async (p == 1) {\nwait e[0]; //!\n}",
-        "shared event e[2];")),
+    "E-1006 mixed forms": (
+        "E-1006",
+        warpgroups(
+            "inthreads.async (p == 0) { trigger e.at(1); }\ninthreads.async (p == 1) {\nwait e[0]; //!\n}",
+            "shared event e[2];",
+        ),
+    ),
     "E-1007 never triggered": ("E-1007", warpgroups("inthreads.async (p == 0) {\nwait e; //!\n}", "shared event e;")),
-    "E-1008 ready, in a loop": ("E-1008", warpgroups(
-        "inthreads.async (p == 0) { foreach i in n {\nwait e; //!\n} }", "shared event e = ready;")),
-    "E-1010 event inside inthreads": ("E-1010", warpgroups(
-        "inthreads.async (p == 0) {\nshared event e; //!\ntrigger e; wait e; }")),
+    "E-1008 ready, in a loop": (
+        "E-1008",
+        warpgroups("inthreads.async (p == 0) { foreach i in n {\nwait e; //!\n} }", "shared event e = ready;"),
+    ),
+    "E-1010 event inside inthreads": (
+        "E-1010",
+        warpgroups("inthreads.async (p == 0) {\nshared event e; //!\ntrigger e; wait e; }"),
+    ),
     "E-1013 barrier on the host": ("E-1013", function("sync.shared; //!")),
     "E-1020 no future": ("E-1020", tiles("trigger go after one; //!\n")),
     "E-1020 future of another block": (
-        "E-1020", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\nif (n > 0) {\ntrigger go after s; //!\n}\n")),
-    "E-1021 mma future": (
-        "E-1021", fragments("m = mma.row.row.async s, one, bt[0];\ntrigger go after m; //!\n")),
+        "E-1020",
+        tiles(LOADING + "if (n > 0) {\ntrigger go after s; //!\n}\n"),
+    ),
+    "E-1021 mma future": ("E-1021", fragments(MULTIPLYING + "trigger go after m; //!\n")),
     "E-1022 dma future": (
-        "E-1022", tiles("s = dma.copy.async a.subspan(64, 64).at(bm, 0) => one;\ntrigger go after s; //!\n")),
+        "E-1022",
+        tiles("s = dma.copy.async a.subspan(64, 64).at(bm, 0) => one;\ntrigger go after s; //!\n"),
+    ),
     "E-1023 store future": (
-        "E-1023", tiles("s = tma.copy.async wide => c.subspan(64, 64).at(bm, bn);\ntrigger go after s; //!\n")),
+        "E-1023",
+        tiles("s = tma.copy.async wide => c.subspan(64, 64).at(bm, bn);\ntrigger go after s; //!\n"),
+    ),
     "E-1024 waited already": (
-        "E-1024", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\nwait s;\ntrigger go after s; //!\n")),
+        "E-1024",
+        tiles(LOADING + "wait s;\ntrigger go after s; //!\n"),
+    ),
     "E-1025 bound twice": (
-        "E-1025", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\ntrigger go after s;\n"
-                        "trigger full.at(0) after s; //!\n")),
+        "E-1025",
+        tiles(LOADING + "trigger go after s;\ntrigger full.at(0) after s; //!\n"),
+    ),
     "E-1026 two events": (
-        "E-1026", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\ntrigger go, full.at(0) after s; //!\n")),
+        "E-1026",
+        tiles(LOADING + "trigger go, full.at(0) after s; //!\n"),
+    ),
     "E-1027 sync future": (
-        "E-1027", tiles("s = tma.load a.subspan(64, 64).at(bm, 0) => one;\ntrigger go after s; //!\n")),
-    "E-1030 waited twice": ("E-1030", fragments("m = mma.row.row.async s, one, bt[0];\nwait m;\nwait m; //!\n")),
+        "E-1027",
+        tiles("s = tma.load a.subspan(64, 64).at(bm, 0) => one;\ntrigger go after s; //!\n"),
+    ),
+    "E-1030 waited twice": ("E-1030", fragments(MULTIPLYING + "wait m;\nwait m; //!\n")),
     "E-1030 waited in a loop": (
-        "E-1030", fragments("m = mma.row.row.async s, one, bt[0];\nforeach i in n {\nwait m; //!\n}\n")),
+        "E-1030",
+        fragments(MULTIPLYING + "foreach i in n {\nwait m; //!\n}\n"),
+    ),
     "E-1031 waited too early": ("E-1031", fragments("wait m; //!\nm = mma.row.row.async s, one, bt[0];\nwait m;\n")),
     "E-1032 waited after binding": (
-        "E-1032", tiles("s = tma.load.async a.subspan(64, 64).at(bm, 0) => one;\ntrigger go after s;\nwait s; //!\n")),
-    "E-1033 data of an mma": ("E-1033", fragments("m = mma.row.row.async s, one, bt[0];\nwait m;\nv = m.data; //!\n")),
+        "E-1032",
+        tiles(LOADING + "trigger go after s;\nwait s; //!\n"),
+    ),
+    "E-1033 data of an mma": ("E-1033", fragments(MULTIPLYING + "wait m;\nv = m.data; //!\n")),
     # --------------------------------------------------------------------------------------------------- 11 mma
     "E-1110 K differs": ("E-1110", fragments("mma.row.row s, one, bt[0].subspan(64, 32); //!\n")),
     "E-1111 accumulator shape": ("E-1111", fragments("frag f32 [64, 32] z;\nmma.row.row z, one, bt[0]; //!\n")),
@@ -228,7 +292,9 @@ RULES = {
     "E-1114 B in registers": ("E-1114", fragments("mma.row.row s, one, h; //!\n")),
     "E-1115 global operand": ("E-1115", fragments("mma.row.row s, a.subspan(64, 64).at(bm, 0), one; //!\n")),
     "E-1116 accumulator twice": (
-        "E-1116", fragments("z = mma.fill.f32 0.0f;\nmma.row.row z, one, one;\nz = mma.fill.f32 0.0f; //!\n")),
+        "E-1116",
+        fragments("z = mma.fill.f32 0.0f;\nmma.row.row z, one, one;\nz = mma.fill.f32 0.0f; //!\n"),
+    ),
     "E-1117 filling a vector": ("E-1117", fragments("mma.fill r, 0.0f; //!\n")),
     "E-1117 filling a buffer": ("E-1117", fragments("mma.fill one, 0.0f; //!\n")),
     "E-1118 accumulator without mma": ("E-1118", fragments("z = mma.fill.f32 0.0f; //!\n")),
@@ -247,7 +313,10 @@ RULES = {
     "E-317 fragment alias": ("E-317", fragments("z = s; //!\n")),
     # --------------------------------------------------------------------------------------------------- 12 calls
     "E-1201 event argument": ("E-1201", tiles("call g(go); //!\n")),
-    "E-1201 mma future argument": ("E-1201", fragments("m = mma.row.row.async s, one, bt[0];\nwait m;\ncall g(m); //!\n")),
+    "E-1201 mma future argument": (
+        "E-1201",
+        fragments(MULTIPLYING + "wait m;\ncall g(m); //!\n"),
+    ),
     "E-1202 registers": ("E-1202", tiles("call croq::cuda::setreg_dec(41); //!\n")),
     "E-1202 registers not constant": ("E-1202", tiles("call croq::cuda::setreg_dec(n); //!\n")),
     "E-1205 unknown result": ("E-1205", tiles("y = call g(n); //!\n")),
@@ -255,9 +324,9 @@ RULES = {
     "E-1302 exp of an int": ("E-1302", block("y = __exp2f(n); //!")),
     "E-1303 argument count": ("E-1303", block("y = __exp2f(x, x); //!")),
     "E-1402 barrier in a role": ("E-1402", tiles("sync.barrier : block; //!\n")),
-    "E-3020 host loop": ("E-3001", function("foreach i in n { } //!")),
-    "E-3020 host buffer": ("E-3001", function("global f32 [64] s; //!")),
-}  # fmt: skip
+    "E-3020 host loop": ("E-3020", function("foreach i in n { } //!")),
+    "E-3020 host buffer": ("E-3020", function("global f32 [64] s; //!")),
+}
 
 
 @pytest.mark.parametrize("code, text", RULES.values(), ids=RULES.keys())
@@ -273,16 +342,25 @@ WARNINGS = {
     "W-301 narrowing": ("W-301", block("mutable f16 y = 0.0f;\ny = x; //!")),
     "W-302 sign": ("W-302", block("u32 y = n; //!")),
     "W-701 partial levels": ("W-701", block("parallel t by 128 { } //!")),
-    "W-801 thread variable": ("W-801", warpgroups("dma.copy a.subspan(1, 64).at(t, 0) => s; //!", "shared f16 [1, 64] s;")),
-    "W-1002 slot outside a role": ("W-1002", warpgroups(
-        "wait e.at(0); //!\ninthreads.async (p == 0) { trigger e.at(0); }", "shared event e[2];")),
+    "W-801 thread variable": (
+        "W-801",
+        warpgroups("dma.copy a.subspan(1, 64).at(t, 0) => s; //!", "shared f16 [1, 64] s;"),
+    ),
+    "W-1002 slot outside a role": (
+        "W-1002",
+        warpgroups("wait e.at(0); //!\ninthreads.async (p == 0) { trigger e.at(0); }", "shared event e[2];"),
+    ),
     "W-1003 nobody waits": ("W-1003", warpgroups("inthreads.async (p == 0) { trigger e; }", "shared event e; //!")),
     "W-1004 unused": ("W-1004", block("shared event e; //!")),
-    "W-1103 mma.load": ("W-1103", block(
-        "shared f16 [64, 64] s;\nparallel p by 1 : group-4 {\nv = mma.load s; //!\nz = mma.fill.f32 0.0f;\n"
-        "mma.row.row z, v, s; }")),
+    "W-1103 mma.load": (
+        "W-1103",
+        block(
+            "shared f16 [64, 64] s;\nparallel p by 1 : group-4 {\nv = mma.load s; //!\nz = mma.fill.f32 0.0f;\n"
+            "mma.row.row z, v, s; }"
+        ),
+    ),
     "W-303 shadowing": ("W-303", block("y = 3;\nif (n > 0) {\ny = 4; //!\n}")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("code, text", WARNINGS.values(), ids=WARNINGS.keys())

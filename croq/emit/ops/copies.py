@@ -12,6 +12,7 @@ from croq.emit.ops.stores import bounds
 from croq.emit.registers import converted
 from croq.emit.registry import statement
 from croq.emit.templating import Fields
+from croq.emit.text import call_text
 from croq.ir.hw import CopyTile, FillTile
 from croq.ir.objects import Buffer, Param, View
 from croq.ir.types import BYTES
@@ -29,17 +30,14 @@ def _rank(emitter: Emitter, op: CopyTile | FillTile) -> Expr:
 
 
 def _starts(emitter: Emitter, view: View, wanted: str) -> list[Expr]:
-    return [
-        emitter.atom(start, f"{wanted}_at{d}", "s32") for d, start in enumerate(addresses.offsets(emitter, view))
-    ]
+    return [emitter.atom(start, f"{wanted}_at{d}", "s32") for d, start in enumerate(addresses.offsets(emitter, view))]
 
 
 def _participates(emitter: Emitter, op: CopyTile | FillTile) -> str:
     """The condition that a thread takes part, where not all that come here do."""
     last = op.rank_base + op.count
-    if op.threads is not None and op.threads.ranges and op.threads.first >= op.rank_base:
-        if op.threads.ranges[-1][1] <= last:
-            return ""
+    if op.threads is not None and all(op.rank_base <= a and b <= last for a, b in op.threads.ranges):
+        return ""
     thread = emitter.places["thread"]
     lower = f"{thread} >= {op.rank_base} && " if op.rank_base else ""
     return "" if last >= emitter.kernel.threads and not lower else f"{lower}{thread} < {last}"
@@ -74,13 +72,11 @@ def copy_tile(emitter: Emitter, op: CopyTile) -> Fields:
         "locals": locals_,
         "asynchronous": asynchronous,
         "raw": RAW[op.vector],
-        "bytes": op.vector,
-        "source": from_.place,
         "source_inside": from_.inside,
         "load": from_.load(RAW[op.vector]),
-        "dest": to.place,
+        "copy": call_text("croq::cp_async_16", [to.place, from_.place, *_bytes(from_.inside)]),
         "dest_inside": to.inside,
-        "store": to.store(RAW[op.vector]),
+        "store": call_text(f"croq::st_{to.space}<{RAW[op.vector]}>", [to.place, "data"]),
     }
 
 
@@ -102,6 +98,11 @@ def _indices(
         locals_.insert(0, {"name": local, "value": at.text})
         stride *= counts[d]
     return indices, locals_
+
+
+def _bytes(inside: str) -> list[str]:
+    """How much of a step's 16 bytes to read: none outside, which are zero then."""
+    return [f"{inside} ? 16 : 0"] if inside else []
 
 
 class _Side:
@@ -126,14 +127,10 @@ class _Side:
             self.place = f"&{addresses.local_element(emitter, view, indices)}"
 
     def load(self, raw: str) -> str:
-        return f"croq::ld_{self._space}<{raw}>({self.place})"
-
-    def store(self, raw: str) -> str:
-        """The store's text up to the value."""
-        return f"croq::st_{self._space}<{raw}>({self.place}"
+        return f"croq::ld_{self.space}<{raw}>({self.place})"
 
     @property
-    def _space(self) -> str:
+    def space(self) -> str:
         return "global" if self.is_global else "shared" if self.is_shared else "local"
 
 

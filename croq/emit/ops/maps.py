@@ -82,7 +82,7 @@ def reg_map(emitter: Emitter, op: RegMap) -> list[Line]:
 
 
 def loop(emitter: Emitter, variable: str, end: int, body: list[Line], *, step: int = 1) -> list[Line]:
-    """An unrolled loop over registers; none when there is only one."""
+    """An unrolled loop over registers."""
     advance = f"++{variable}" if step == 1 else f"{variable} += {step}"
     return render("reg.map", {"v": variable, "end": end, "advance": advance, "body": body}, emitter.source)
 
@@ -277,5 +277,3 @@ def _uniform_iterators(emitter: Emitter, iterators: Sequence[Value], flat: Expr,
             lines.append(_let(emitter, local, at))
         stride *= layout.shape[d]
     return lines[::-1]
-
-

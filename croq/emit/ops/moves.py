@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from croq.emit.addresses import barrier, view_start
 from croq.emit.registry import statement
 from croq.emit.templating import Fields
+from croq.emit.text import call_text
 from croq.ir.hw import BulkCommit, BulkTensorLoad, BulkTensorStore, BulkWait
 
 if TYPE_CHECKING:
@@ -15,24 +16,18 @@ if TYPE_CHECKING:
 
 @statement(BulkTensorLoad)
 def bulk_tensor_load(emitter: Emitter, op: BulkTensorLoad) -> Fields:
-    return {
-        "rank": len(op.coords),
-        "dest": view_start(emitter, op.dest),
-        "map": emitter.arguments.of_map(op.map).name,
-        "bar": barrier(emitter, op.event, op.slot),
-        "coords": ", ".join(emitter.expr(c).text for c in op.coords),
-        "policy": f"croq::policy_{op.evict}()" if op.evict else "",
-    }
+    tensor_map = emitter.arguments.of_map(op.map).name
+    where = f"{view_start(emitter, op.dest)}, &{tensor_map}, {barrier(emitter, op.event, op.slot)}"
+    box = [emitter.expr(c).text for c in op.coords]
+    policy = [f"croq::policy_{op.evict}()"] if op.evict else []
+    return {"call": call_text(f"croq::tma_load_{len(op.coords)}d", [where, ", ".join(box + policy)])}
 
 
 @statement(BulkTensorStore)
 def bulk_tensor_store(emitter: Emitter, op: BulkTensorStore) -> Fields:
-    return {
-        "rank": len(op.coords),
-        "source": view_start(emitter, op.source),
-        "map": emitter.arguments.of_map(op.map).name,
-        "coords": ", ".join(emitter.expr(c).text for c in op.coords),
-    }
+    where = f"&{emitter.arguments.of_map(op.map).name}, {view_start(emitter, op.source)}"
+    box = ", ".join(emitter.expr(c).text for c in op.coords)
+    return {"call": call_text(f"croq::tma_store_{len(op.coords)}d", [where, box])}
 
 
 @statement(BulkCommit)

@@ -23,7 +23,7 @@ from croq.emit.ops.maps import loop, rank
 from croq.emit.registers import ROWS, converted, packed_pair, shape_of
 from croq.emit.registry import statement
 from croq.emit.templating import render
-from croq.emit.text import Line
+from croq.emit.text import Line, call_text
 from croq.ir.hw import RegStore
 from croq.ir.objects import Buffer, Param, View
 from croq.ir.types import BYTES
@@ -216,7 +216,7 @@ def _store_pair(
         values_text = packed_pair(root.type, *values, frag_type).text
     else:
         values_text = ", ".join(converted(v, frag_type, root.type).text for v in values)
-    return f"{function}({place},\n{' ' * len(function)} {values_text})"
+    return call_text(function, [place, values_text])
 
 
 def _pairs_allowed(op: RegStore, first_col: Expr) -> bool:

@@ -8,6 +8,7 @@ from croq.emit import addresses, registers
 from croq.emit.expressions import Expr, divided, modulo, multiple_of, name, plus, times
 from croq.emit.registry import statement
 from croq.emit.templating import Fields
+from croq.emit.text import call_text
 from croq.ir.hw import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Buffer, FragRef, View
 from croq.ir.types import BYTES
@@ -77,12 +78,13 @@ def wgmma_issue(emitter: Emitter, op: WgmmaIssue) -> Fields:
         a_text = [_register_operand(emitter, op.a, k, block) for block in range(blocks)]
     scale = "1" if op.accumulate else f"{k} > 0"
     calls = [
-        [registers.block_array(emitter, op.acc, block), *a_text[block], b.at(k, steps, 0), scale]
+        call_text(
+            wgmma.name, [registers.block_array(emitter, op.acc, block), *a_text[block], f"{b.at(k, steps, 0)}, {scale}"]
+        )
         for block in range(blocks)
     ]
     emitter.names.pop()
-    return {"starts": starts, "k": k.text, "steps": steps, "what": _summary(emitter, op, steps),
-            "wrapper": wgmma.name, "calls": calls, "pad": " " * len(wgmma.name)}  # fmt: skip
+    return {"starts": starts, "k": k.text, "steps": steps, "calls": calls, "what": _summary(emitter, op, steps)}
 
 
 def _summary(emitter: Emitter, op: WgmmaIssue, steps: int) -> str:

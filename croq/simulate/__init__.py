@@ -1,0 +1,18 @@
+"""Executes lowered kernels on the CPU, with the chip's asynchrony. See docs/simulator.md."""
+
+from croq.simulate.binding import bind_symbols, grid_of, spread_blocks
+from croq.simulate.faults import SimulationFault
+from croq.simulate.memory import Access, Watcher
+from croq.simulate.runner import STEP_LIMIT, Report, run
+
+__all__ = [
+    "STEP_LIMIT",
+    "Access",
+    "Report",
+    "SimulationFault",
+    "Watcher",
+    "bind_symbols",
+    "grid_of",
+    "run",
+    "spread_blocks",
+]

@@ -1,0 +1,165 @@
+"""mbarriers, named barriers, fences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from croq.ir import hw
+from croq.ir.core import Op, Value
+from croq.ir.objects import Event
+from croq.simulate.barriers import Mbarrier
+from croq.simulate.compiler import Code, Compiler, handles
+from croq.simulate.faults import fault
+from croq.simulate.machine import Run, Waiting, Warp, lanes_of
+from croq.target.sm90.limits import CTA_BARRIER_ID
+
+
+@handles(hw.MbarrierInit)
+def _init(c: Compiler, op: hw.MbarrierInit) -> Code:
+    event, count = op.event, op.count
+
+    def run(warp: Warp) -> None:
+        for _ in lanes_of(warp.mask):
+            for barrier in warp.cta.barriers.mbarriers[event]:
+                barrier.init(count, op)
+                warp.signal(barrier, op)
+
+    return Code(run)
+
+
+@handles(hw.MbarrierInitFence, hw.WarpSync)
+def _nothing(c: Compiler, op: Op) -> None:
+    return None
+
+
+@handles(hw.SetMaxNReg)
+def _setmaxnreg(c: Compiler, op: hw.SetMaxNReg) -> Code:
+    return Code(lambda warp: warp.whole(op, "setmaxnreg"))
+
+
+def barriers(c: Compiler, event: Event, slot: Value | None, op: Op) -> Callable[[Warp], dict[Mbarrier, int]]:
+    """The barrier of the active lanes, and how many of them name it; several when the slot differs between lanes."""
+    number = c.getter(slot)
+
+    def find(warp: Warp) -> dict[Mbarrier, int]:
+        at = number(warp)
+        if type(at) is not np.ndarray:
+            return {warp.cta.barriers.slot(event, at, op): warp.mask.bit_count()}
+        found: dict[Mbarrier, int] = {}
+        for lane in lanes_of(warp.mask):
+            barrier = warp.cta.barriers.slot(event, int(at[lane]), op)
+            found[barrier] = found.get(barrier, 0) + 1
+        return found
+
+    return find
+
+
+@handles(hw.MbarrierArrive)
+def _arrive(c: Compiler, op: hw.MbarrierArrive) -> Code:
+    find = barriers(c, op.event, op.slot, op)
+
+    def run(warp: Warp) -> None:
+        for barrier, count in find(warp).items():
+            warp.signal(barrier, op)
+            barrier.arrive(count, op)
+
+    return c.preemptible(Code(run))
+
+
+@handles(hw.MbarrierExpectTx)
+def _expect(c: Compiler, op: hw.MbarrierExpectTx) -> Code:
+    find, size = barriers(c, op.event, op.slot, op), op.bytes
+
+    def run(warp: Warp) -> None:
+        for barrier, count in find(warp).items():
+            warp.signal(barrier, op)
+            barrier.expect(count, size, op)
+
+    return c.preemptible(Code(run))
+
+
+@handles(hw.MbarrierWait)
+def _wait(c: Compiler, op: hw.MbarrierWait) -> Code:
+    number, parity = c.getter(op.slot), c.slot(op.parity)
+    event = op.event
+
+    def wanted(warp: Warp) -> list[tuple[Mbarrier, int]]:
+        slots, parities = number(warp), warp.v[parity]
+        slot = warp.cta.barriers.slot
+        if type(slots) is not np.ndarray and type(parities) is not np.ndarray:
+            return [(slot(event, slots, op), parities)]
+        lanes = lanes_of(warp.mask)
+        slots, parities = np.broadcast_to(slots, 32), np.broadcast_to(parities, 32)
+        pairs = dict.fromkeys((int(slots[lane]), int(parities[lane])) for lane in lanes)
+        return [(slot(event, s, op), p) for s, p in pairs]
+
+    def run(warp: Warp) -> Run:
+        for barrier, phase in wanted(warp):
+            barrier.check(op)
+            if not barrier.done(phase):
+                yield Waiting(op, partial(barrier.done, phase), partial(barrier.describe, phase), barrier)
+            warp.passed[barrier] = warp.passed.get(barrier, 0) + 1
+            warp.observe(barrier, op)
+
+    return c.preemptible(Code(blocking=run))
+
+
+# ---------------------------------------------------------------------------------------------------- named barriers
+@handles(hw.NamedBarrierSync)
+def _sync(c: Compiler, op: hw.NamedBarrierSync) -> Code:
+    return c.preemptible(_synchronise(op, op.barrier, op.count, op.event))
+
+
+@handles(hw.CtaSync)
+def _cta_sync(c: Compiler, op: hw.CtaSync) -> Code:
+    return c.preemptible(_synchronise(op, CTA_BARRIER_ID, -(-c.kernel.threads // 32) * 32, None))
+
+
+def _synchronise(op: Op, id_: int, count: int, event: Event | None) -> Code:
+    def run(warp: Warp) -> Run:
+        barrier = warp.cta.barriers.barrier(id_, event)
+        _check_warp(warp, barrier.name, op)
+        generation = barrier.generation
+        token = (barrier, generation)
+        warp.signal(token, op)
+        if not barrier.arrive(count, op):
+            yield Waiting(op, lambda: barrier.generation != generation, barrier.describe)
+        warp.observe(token, op)
+
+    return Code(blocking=run)
+
+
+@handles(hw.NamedBarrierArrive)
+def _named_arrive(c: Compiler, op: hw.NamedBarrierArrive) -> Code:
+    id_, count, event = op.barrier, op.count, op.event
+
+    def run(warp: Warp) -> None:
+        barrier = warp.cta.barriers.barrier(id_, event)
+        _check_warp(warp, barrier.name, op)
+        warp.signal((barrier, barrier.generation), op)
+        barrier.arrive(count, op)
+
+    return c.preemptible(Code(run))
+
+
+def _check_warp(warp: Warp, name: str, op: Op) -> None:
+    if warp.mask != warp.base:
+        raise fault(
+            "E-5017",
+            op,
+            f"{name} is used by {warp.mask.bit_count()} of the {warp.base.bit_count()} lanes of warp {warp.index}",
+            notes=["bar.sync and bar.arrive count whole warps. PTX ISA, bar"],
+            hint="use an event with another set of threads, or make whole warps take part",
+        )
+
+
+@handles(hw.ProxyFence)
+def _proxy_fence(c: Compiler, op: hw.ProxyFence) -> Code:
+    def run(warp: Warp) -> None:
+        if warp.cta.watch is not None:
+            warp.cta.watch.fence(warp, "proxy_async", op)
+
+    return Code(run)

@@ -1,0 +1,322 @@
+"""The copy engine: tensor-map loads and stores, their groups and their bytes on barriers.
+
+A box is moved as the hardware does it: its elements in order, innermost dimension first, to consecutive addresses from
+the start of the destination, each address XORed by the map's swizzle. Elements outside the tensor read as zero and are
+not written; their bytes count all the same. PTX ISA, cp.async.bulk.tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from croq.ir import hw
+from croq.ir.core import Op
+from croq.ir.objects import Buffer, TensorMap, View
+from croq.simulate.barriers import Mbarrier
+from croq.simulate.compiler import Code, Compiler, handles
+from croq.simulate.dtypes import Array, Scalar
+from croq.simulate.faults import fault
+from croq.simulate.machine import BulkGroups, Pending, Run, Waiting, Warp, lanes_of
+from croq.simulate.memory import CHUNK
+from croq.simulate.views import Box, data_of
+from croq.target.sm90 import swizzle
+from croq.target.sm90.limits import TMA_SHARED_ALIGNMENT
+
+
+class MappedTensor:
+    """A parameter as a tensor map sees it: an array whose axes are the map's dimensions, outermost first."""
+
+    def __init__(self, c: Compiler, map_: TensorMap, op: Op) -> None:
+        self.map = map_
+        self.data = data_of(c, map_.param, op)
+        array = self.data.array
+        last = array.ndim - 1
+        if map_.split is not None:
+            if array.shape[last] % map_.split:
+                raise fault(
+                    "E-5024",
+                    op,
+                    f"a tensor map cuts rows of `{map_.param.name}` into pieces of {map_.split} elements, "
+                    f"but a row has {array.shape[last]}",
+                    notes=["the last piece of a row would run on into the next row"],
+                )
+            array = array.reshape(*array.shape[:-1], array.shape[last] // map_.split, map_.split)
+        axes, seen = [], False
+        for axis in map_.axes:  # innermost first: of a split dimension first the elements, then the pieces
+            if axis == last and map_.split is not None:
+                axes.append(last if seen else last + 1)
+                seen = True
+            else:
+                axes.append(axis)
+        dropped = [a for a in range(array.ndim) if a not in axes]
+        for axis in dropped:
+            if array.shape[axis] != 1:
+                raise fault("E-5024", op, f"a tensor map leaves out dimension {axis} of `{map_.param.name}`")
+        self.array = np.squeeze(array.transpose([*dropped, *reversed(axes)]), tuple(range(len(dropped))))
+        self.box = tuple(reversed(map_.box))
+        self.extents = tuple(c.extent(d, op) for d in reversed(map_.dims))
+        if any(e > full for e, full in zip(self.extents, self.array.shape, strict=True)):
+            raise fault(
+                "E-5024",
+                op,
+                f"a tensor map of `{map_.param.name}` is larger than the data",
+                notes=[f"map {self.extents}, data {self.array.shape}, outermost dimension first"],
+            )
+        self.bytes = int(np.prod(self.box)) * array.dtype.itemsize
+
+    def _parts(self, at: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...], bool]:
+        """Where the part of the box that lies inside is: in the array, in the box; and whether that is all of it."""
+        inside, box, whole = [], [], True
+        for start, length, extent in zip(at, self.box, self.extents, strict=True):
+            lo, hi = max(start, 0), max(min(start + length, extent), max(start, 0))
+            inside.append(slice(lo, hi))
+            box.append(slice(lo - start, hi - start))
+            whole &= hi - lo == length
+        return tuple(inside), tuple(box), whole
+
+    def read(self, at: tuple[int, ...]) -> Array:
+        """The box at coordinates (outermost first), zeros outside."""
+        inside, box, whole = self._parts(at)
+        if whole:
+            return np.ascontiguousarray(self.array[inside])
+        found = np.zeros(self.box, dtype=self.array.dtype)
+        if self._overlaps(inside):
+            found[box] = self.array[inside]
+        return found
+
+    def write(self, at: tuple[int, ...], values: Array) -> None:
+        inside, box, _ = self._parts(at)
+        if self._overlaps(inside):
+            self.array[inside] = values.reshape(self.box)[box]
+
+    @staticmethod
+    def _overlaps(inside: tuple[slice, ...]) -> bool:
+        return all(s.stop > s.start for s in inside)
+
+    def elements(self, at: tuple[int, ...]) -> Array:
+        """Element numbers in the parameter's data of what lies inside, for a watcher."""
+        numbers = np.arange(self.data.flat.size).reshape(self.data.array.shape)
+        as_seen = MappedNumbers(numbers, self)
+        inside, _, _ = self._parts(at)
+        return as_seen.array[inside].reshape(-1)
+
+
+class MappedNumbers:
+    """Element numbers, with the axes of a mapped tensor."""
+
+    def __init__(self, numbers: Array, like: MappedTensor) -> None:
+        strides = [s // like.array.itemsize * numbers.itemsize for s in like.array.strides]
+        self.array = np.lib.stride_tricks.as_strided(numbers, like.array.shape, strides, writeable=False)
+
+
+class SharedBox:
+    """The consecutive (before swizzling) bytes of shared memory that one instruction moves."""
+
+    def __init__(self, c: Compiler, view: View, mapped: MappedTensor, op: Op) -> None:
+        self.box = Box(c, view, op)
+        self.width = mapped.map.swizzle
+        self.bytes = mapped.bytes
+        buffer = view.root
+        assert isinstance(buffer, Buffer)
+        moved = self.box.rows * self.box.cols * self.box.tile.size
+        if moved != self.bytes:
+            raise fault(
+                "E-5024",
+                op,
+                f"a tensor-map box of {self.bytes} bytes for a part of `{buffer.name}` of {moved} bytes",
+            )
+        layout = buffer.swizzle if buffer.swizzle > 16 else 0
+        if layout != self.width:
+            raise fault(
+                "E-5024",
+                op,
+                f"the tensor map swizzles by {self.width} bytes, `{buffer.name}` is laid out for {layout}",
+            )
+        self._pattern: dict[int, Array] = {}
+
+    def start(self, warp: Warp, op: Op) -> int:
+        slot, row, col = self.box.place(warp, op)
+        self.box.check_pattern(warp, op)
+        tile = self.box.tile
+        byte = col * tile.size
+        width = tile.buffer.swizzle
+        if width:
+            start = slot + byte // width * tile.rows * width + row * width + byte % width
+        else:
+            start = slot + row * tile.cols * tile.size + byte
+        if start % TMA_SHARED_ALIGNMENT:
+            raise fault(
+                "E-5024",
+                op,
+                f"a TMA box of `{tile.buffer.name}` starts at byte {start} of shared memory, "
+                f"no multiple of {TMA_SHARED_ALIGNMENT}",
+            )
+        return start
+
+    def chunks(self, start: int) -> Any:
+        """Index of the box's 16-byte pieces in shared memory."""
+        count = self.bytes // 16
+        if not self.width:
+            return slice(start // 16, start // 16 + count)
+        phase = start % 1024
+        pattern = self._pattern.get(phase)
+        if pattern is None:
+            linear = phase + 16 * np.arange(count, dtype=np.int64)
+            pattern = self._pattern[phase] = (swizzle.swizzle_offset(linear, self.width) - phase) // 16
+        return pattern + start // 16
+
+
+def _mapped(c: Compiler, map_: TensorMap, op: Op) -> MappedTensor:
+    found = c.mapped.get(map_)
+    if found is None:
+        found = c.mapped[map_] = MappedTensor(c, map_, op)
+    return found
+
+
+def _coordinates(c: Compiler, op: hw.BulkTensorLoad | hw.BulkTensorStore) -> Callable[[Warp, int], tuple[int, ...]]:
+    """Coordinates that a lane gives, outermost first."""
+    slots = [c.slot(coordinate) for coordinate in reversed(op.coords)]
+    if len(slots) != len(op.map.box):
+        raise fault("E-5099", op, f"{len(slots)} coordinates for a map of {len(op.map.box)} dimensions")
+
+    def find(warp: Warp, lane: int) -> tuple[int, ...]:
+        v = warp.v
+        return tuple(_of_lane(v[slot], lane) for slot in slots)
+
+    return find
+
+
+def _of_lane(value: Scalar, lane: int) -> int:
+    return int(value[lane]) if type(value) is np.ndarray else int(value)
+
+
+@handles(hw.BulkTensorLoad)
+def _load(c: Compiler, op: hw.BulkTensorLoad) -> Code:
+    mapped = _mapped(c, op.map, op)
+    dest = SharedBox(c, op.dest, mapped, op)
+    coordinates, slot, event = _coordinates(c, op), c.getter(op.slot), op.event
+    eager = c.policy.eager
+
+    def issue(warp: Warp, lane: int) -> None:
+        at, start = coordinates(warp, lane), dest.start(warp, op)
+        barrier: Mbarrier = warp.cta.barriers.slot(event, _of_lane(slot(warp), lane), op)
+        barrier.check(op)
+        phase = barrier.phase
+
+        def land(pending: Pending) -> None:
+            chunks = dest.chunks(start)
+            if warp.cta.watch is not None:
+                _watch(warp, pending, op, dest.box, chunks, write=True)
+                warp.watch_memory(
+                    mapped.data.param,
+                    mapped.elements(at),
+                    mapped.data.size,
+                    op,
+                    write=False,
+                    proxy="async",
+                    agent=pending,
+                )
+                warp.cta.watch.signal(pending, barrier, op)
+            warp.cta.shared.chunks[chunks] = mapped.read(at).reshape(-1).view(CHUNK)
+            barrier.complete(mapped.bytes, phase, op)
+
+        _in_flight(warp, Pending(warp, op, land, lane), eager, pool=True)
+
+    def run(warp: Warp) -> None:
+        for lane in lanes_of(warp.mask):
+            issue(warp, lane)
+
+    return c.preemptible(Code(run))
+
+
+def _watch(warp: Warp, pending: Pending, op: Op, box: Box, chunks: Any, *, write: bool) -> None:
+    units = np.arange(chunks.start, chunks.stop) if isinstance(chunks, slice) else chunks
+    warp.watch_memory(box.tile.buffer, units, 16, op, write=write, proxy="async", agent=pending)
+
+
+def _in_flight(warp: Warp, pending: Pending, eager: bool, *, pool: bool) -> None:
+    watch = warp.cta.watch
+    if watch is not None:  # the operation comes after what its issuer did before
+        watch.signal(warp, pending, pending.op)
+        watch.observe(pending, pending, pending.op)
+    if eager:
+        pending.complete()
+    elif pool:
+        warp.cta.pending.append(pending)
+
+
+@handles(hw.BulkTensorStore)
+def _store(c: Compiler, op: hw.BulkTensorStore) -> Code:
+    mapped = _mapped(c, op.map, op)
+    source = SharedBox(c, op.source, mapped, op)
+    coordinates = _coordinates(c, op)
+    eager, pool = c.policy.eager, c.policy.seed is not None
+
+    def issue(warp: Warp, lane: int) -> None:
+        at, start = coordinates(warp, lane), source.start(warp, op)
+
+        def move(pending: Pending) -> None:
+            chunks = source.chunks(start)
+            if warp.cta.watch is not None:
+                _watch(warp, pending, op, source.box, chunks, write=False)
+                warp.watch_memory(
+                    mapped.data.param,
+                    mapped.elements(at),
+                    mapped.data.size,
+                    op,
+                    write=True,
+                    proxy="async",
+                    agent=pending,
+                )
+            values = np.ascontiguousarray(warp.cta.shared.chunks[chunks])
+            mapped.write(at, values.view(mapped.array.dtype))
+
+        pending = Pending(warp, op, move, lane)
+        warp.bulk.setdefault(lane, BulkGroups()).open.append(pending)
+        _in_flight(warp, pending, eager, pool=pool)
+
+    def run(warp: Warp) -> None:
+        for lane in lanes_of(warp.mask):
+            issue(warp, lane)
+
+    return c.preemptible(Code(run))
+
+
+@handles(hw.BulkCommit)
+def _commit(c: Compiler, op: hw.BulkCommit) -> Code:
+    def run(warp: Warp) -> None:
+        for lane in lanes_of(warp.mask):
+            bulk = warp.bulk.setdefault(lane, BulkGroups())
+            bulk.groups.append(bulk.open)
+            bulk.open = []
+
+    return c.preemptible(Code(run))
+
+
+def _done(pending: Pending) -> bool:
+    return pending.done
+
+
+@handles(hw.BulkWait)
+def _bulk_wait(c: Compiler, op: hw.BulkWait) -> Code:
+    depth, lazy = op.depth, c.policy.lazy
+
+    def run(warp: Warp) -> Run:
+        for lane in lanes_of(warp.mask):
+            bulk = warp.bulk.get(lane)
+            while bulk is not None and len(bulk.groups) > depth:
+                for pending in bulk.groups[0]:
+                    if lazy:
+                        pending.complete()
+                    if not pending.done:
+                        yield Waiting(op, partial(_done, pending), lambda: "its bulk stores")
+                    if warp.cta.watch is not None:
+                        warp.cta.watch.signal(pending, pending, op)
+                        warp.observe(pending, op)
+                bulk.groups.popleft()
+
+    return c.preemptible(Code(blocking=run))

@@ -1,0 +1,314 @@
+"""Ordinary accesses to memory: single elements, and tiles that threads copy or fill together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from croq.ir import hw, scalar
+from croq.ir.core import Op
+from croq.ir.objects import Buffer, Param, View
+from croq.simulate.compiler import Code, Compiler, handles
+from croq.simulate.dtypes import DTYPES, Array, Scalar, poison
+from croq.simulate.faults import fault
+from croq.simulate.machine import Warp, lane_flags
+from croq.simulate.memory import UNITS
+from croq.simulate.views import check_coordinates, coordinates, data_of, linear, origin, slot_of
+
+# (elements as a flat array, element numbers, number of the first element from the start of the root's storage)
+Cells = tuple[Array, Scalar]
+
+
+# ------------------------------------------------------------------------------------------------- single elements
+@handles(scalar.LoadElement)
+def _load(c: Compiler, op: scalar.LoadElement) -> Code:
+    cells = _cells(c, op.view, op.indices, op)
+    result, root = c.result(op.result), op.view.root
+    size = DTYPES[root.type].itemsize
+    local = root.storage == "local"
+
+    def run(warp: Warp) -> None:
+        data, index = cells(warp)
+        if warp.cta.watch is not None and not local:
+            warp.watch_memory(root, index, size, op, write=False, proxy="generic")
+        found = data[index]
+        warp.v[result] = found if type(found) is np.ndarray else _python(found)
+
+    return c.preemptible(Code(run))
+
+
+def _python(value: Any) -> Scalar:
+    return value.item() if value.dtype.kind in "iub" else value
+
+
+@handles(scalar.StoreElement)
+def _store(c: Compiler, op: scalar.StoreElement) -> Code:
+    cells = _cells(c, op.view, op.indices, op)
+    value, root = c.slot(op.value), op.view.root
+    active = c.active()
+    size = DTYPES[root.type].itemsize
+    local = root.storage == "local"
+
+    def run(warp: Warp) -> None:
+        data, index = cells(warp)
+        new = warp.v[value]
+        mask = active(warp)
+        if mask is not None and (type(index) is np.ndarray or type(new) is np.ndarray):
+            shape = np.broadcast_shapes(np.shape(index), np.shape(new), mask.shape)
+            flags = np.broadcast_to(mask, shape)
+            index = np.broadcast_to(index, shape)[flags]
+            new = np.broadcast_to(new, shape)[flags]
+        if type(index) is not np.ndarray and type(new) is np.ndarray:
+            new = new.reshape(-1)[-1]  # lanes that write to one place: the last one wins
+        if warp.cta.watch is not None and not local:
+            warp.watch_memory(root, index, size, op, write=True, proxy="generic")
+        data[index] = new
+
+    return c.preemptible(Code(run))
+
+
+def _cells(c: Compiler, view: View, indices: tuple[Any, ...], op: Op) -> Callable[[Warp], Cells]:
+    root = view.root
+    locate = coordinates(c, view, indices, op)
+    active = c.active()
+    if isinstance(root, Param):
+        data = data_of(c, root, op)
+        flat, dims, strides = data.flat, data.dims, data.strides
+
+        def in_global(warp: Warp) -> Cells:
+            found = check_coordinates(locate(warp), dims, active(warp), view, warp, op)
+            return flat, linear(found, strides)
+
+        return in_global
+    if root.storage == "local":
+        return _local_cells(c, view, locate, op)
+    tile = c.tile(root)
+    slot = c.getter(view.slot)
+
+    def in_shared(warp: Warp) -> Cells:
+        found = check_coordinates(locate(warp), root.shape, active(warp), view, warp, op)
+        index = tile.index[linear(found[:-1], tile.row_strides), found[-1]]
+        return warp.cta.shared.typed(tile.dtype), index + _slot_start(slot(warp), warp, tile, active, op) // tile.size
+
+    return in_shared
+
+
+def _slot_start(slot: Scalar, warp: Warp, tile: Any, active: Callable[[Warp], Array | None], op: Op) -> Scalar:
+    if type(slot) is not np.ndarray:
+        return tile.slot_bytes(slot, op)
+    mask = active(warp)
+    seen = slot if mask is None else np.broadcast_to(slot, np.broadcast_shapes(slot.shape, mask.shape))[mask]
+    for number in (seen.min(), seen.max()):
+        tile.slot_bytes(int(number), op)
+    return tile.base + np.clip(slot, 0, tile.buffer.slots - 1).astype(np.int64) * tile.stride
+
+
+def _local(warp: Warp, root: Buffer) -> Array:
+    """A local buffer of all lanes of a warp: [32 * slots * elements]."""
+    data = warp.local.get(root)
+    if data is None:
+        count = 32 * root.slots * int(np.prod(root.shape))
+        data = warp.local[root] = np.full(count, poison(root.type), dtype=DTYPES[root.type])
+    return data
+
+
+def _local_cells(c: Compiler, view: View, locate: Callable[[Warp], list[Scalar]], op: Op) -> Callable[[Warp], Cells]:
+    root = view.root
+    assert isinstance(root, Buffer)
+    count = int(np.prod(root.shape))
+    slot, active, total = c.getter(view.slot), c.active(), count * root.slots
+    strides = tuple(int(np.prod(root.shape[d + 1 :])) for d in range(len(root.shape)))
+    axes = c.map.axes if c.map is not None else 1
+
+    def in_local(warp: Warp) -> Cells:
+        data = _local(warp, root)
+        found = check_coordinates(locate(warp), root.shape, active(warp), view, warp, op)
+        number = slot(warp)
+        if not (np.all(np.asarray(number) >= 0) and np.all(np.asarray(number) < root.slots)):
+            raise fault("E-5012", op, f"a slot of `{root.name}` that it does not have")
+        lanes = np.arange(32, dtype=np.int64).reshape(32, *[1] * (axes - 1))
+        return data, lanes * total + number * count + linear(found, strides)
+
+    return in_local
+
+
+# --------------------------------------------------------------------------------------------------------- tiles
+class _Share:
+    """What the lanes of a warp copy or fill of a tile: pieces of `vector` bytes dealt out round robin.
+
+    Piece u of the tile (row by row) belongs to participant u % count.
+    """
+
+    def __init__(self, extents: tuple[int, ...], per_piece: int, rank_base: int, count: int) -> None:
+        self.extents, self.per_piece = extents, per_piece
+        self.rank_base, self.count = rank_base, count
+        self.pieces = int(np.prod(extents)) // per_piece
+        self._found: dict[tuple[int, int], list[Array]] = {}
+
+    def coordinates(self, warp: Warp) -> list[Array]:
+        """Coordinates in the tile of the first element of each piece, one array a dimension."""
+        key = (warp.index, warp.mask)
+        found = self._found.get(key)
+        if found is None:
+            ranks = warp.threads - self.rank_base
+            ranks = ranks[lane_flags(warp.mask) & (ranks >= 0) & (ranks < self.count)]
+            steps = np.arange(-(-self.pieces // self.count))
+            flat = (steps[:, None] * self.count + ranks).reshape(-1)
+            flat = flat[flat < self.pieces] * self.per_piece
+            found = []
+            for extent in reversed(self.extents):
+                found.append(flat % extent)
+                flat = flat // extent
+            found = self._found[key] = found[::-1]
+        return found
+
+
+def _fill_local(c: Compiler, op: hw.FillTile, root: Buffer) -> Code:
+    """Each lane fills its own."""
+    if not op.dest.whole or op.dest.slot is not None:
+        raise fault("E-5030", op, f"the simulator cannot fill a part of the local buffer `{root.name}`")
+    value = c.slot(op.value)
+
+    def run(warp: Warp) -> None:
+        content = warp.v[value]
+        data = _local(warp, root).reshape(32, -1)
+        flags = lane_flags(warp.mask)
+        data[flags] = content[flags, None] if type(content) is np.ndarray else content
+
+    return Code(run)
+
+
+class _Side:
+    """One side of a cooperative copy: finds the pieces of a view, in units of the copy's vector."""
+
+    def __init__(self, c: Compiler, view: View, vector: int, op: Op) -> None:
+        self.view, self.vector, self.op = view, vector, op
+        self.root = view.root
+        if self.root.storage == "local":
+            raise fault(
+                "E-5030", op, f"the simulator cannot copy a tile from or to the local buffer `{self.root.name}`"
+            )
+        self.origin = origin(c, view, op)
+        self.extents = tuple(c.extent(e, op) for e in view.extents)
+        self.data = data_of(c, self.root, op) if isinstance(self.root, Param) else None
+        self.tile = c.tile(self.root) if isinstance(self.root, Buffer) else None
+        self.slot = slot_of(c, view, op)
+        self.size = DTYPES[self.root.type].itemsize
+
+    def units(self, warp: Warp) -> Array:
+        if self.data is not None:
+            return self.data.units(self.vector)
+        return warp.cta.shared.typed(UNITS[self.vector])
+
+    def locate(self, warp: Warp, tile: list[Array]) -> tuple[Array, Array | None]:
+        """Unit numbers of pieces, and which of them lie inside the root (None: all). The others' numbers are 0."""
+        at = self.origin(warp)
+        found: list[Array] = [np.asarray(o) for o in at]
+        for d, coordinate in zip(self.view.kept, tile, strict=True):
+            found[d] = coordinate + at[d]
+        inside = self._inside(at, found)
+        if inside is not None:
+            found = [np.where(inside, f, 0) for f in found]
+        if self.data is not None:
+            element: Any = linear(list(found), self.data.strides)
+        else:
+            assert self.tile is not None
+            element = self.tile.index[linear(list(found[:-1]), self.tile.row_strides), found[-1]]
+            element = element + self.tile.slot_bytes(self.slot(warp), self.op) // self.size
+        return self._to_units(np.broadcast_to(element, tile[0].shape if tile else ()), inside), inside
+
+    def _to_units(self, element: Array, inside: Array | None) -> Array:
+        start = element * self.size
+        if self.vector != self.size:
+            misplaced = start % self.vector != 0
+            if inside is not None:
+                misplaced &= inside
+            if misplaced.any():
+                raise fault(
+                    "E-5024",
+                    self.op,
+                    f"a {self.vector}-byte access of `{self.root.name}` at byte {int(start[misplaced][0])}",
+                    notes=[f"an access of {self.vector} bytes must be at a multiple of {self.vector}"],
+                )
+        return start // self.vector
+
+    def _inside(self, at: tuple[int, ...], found: list[Array]) -> Array | None:
+        shape = self.data.dims if self.data is not None else self.root.shape
+        assert shape is not None
+        if all(o >= 0 and o + e <= s for o, e, s in zip(at, self.extents, shape, strict=True)):  # type: ignore[operator]
+            return None
+        inside: Any = True
+        for coordinate, extent in zip(found, shape, strict=True):
+            inside = inside & (coordinate >= 0) & (coordinate < extent)
+        return np.asarray(inside)
+
+
+@handles(hw.CopyTile)
+def _copy_tile(c: Compiler, op: hw.CopyTile) -> Code:
+    size = DTYPES[op.source.root.type].itemsize
+    extents = tuple(c.extent(e, op) for e in op.dest.shape)
+    # A piece that the end of a row would cut is copied element by element.
+    whole = all(_whole(c, view, op.vector // size) for view in (op.source, op.dest))
+    vector = op.vector if whole else size
+    source, dest = _Side(c, op.source, vector, op), _Side(c, op.dest, vector, op)
+    share = _Share(extents, vector // size, op.rank_base, op.count)
+    dtype = UNITS[vector]
+
+    def run(warp: Warp) -> None:
+        pieces = share.coordinates(warp)
+        if not len(pieces[0]):
+            return
+        read, readable = source.locate(warp, pieces)
+        written, writable = dest.locate(warp, pieces)
+        if readable is None:
+            values = source.units(warp)[read]
+        else:
+            values = np.zeros(read.shape, dtype=dtype)
+            values[readable] = source.units(warp)[read[readable]]
+        if writable is not None:
+            written, values = written[writable], values[writable]
+        if warp.cta.watch is not None:
+            seen = read if readable is None else read[readable]
+            warp.watch_memory(source.root, seen, vector, op, write=False, proxy="generic")
+            warp.watch_memory(dest.root, written, vector, op, write=True, proxy="generic")
+        dest.units(warp)[written] = values
+
+    return c.preemptible(Code(run))
+
+
+def _whole(c: Compiler, view: View, per_piece: int) -> bool:
+    """Whether rows and extents of the root are made of whole pieces, so that none is cut."""
+    root = view.root
+    shape = c.data[root].dims if isinstance(root, Param) else root.shape
+    return bool(shape) and shape[-1] % per_piece == 0 and view.kept[-1:] == (len(shape) - 1,)
+
+
+@handles(hw.FillTile)
+def _fill_tile(c: Compiler, op: hw.FillTile) -> Code:
+    root = op.dest.root
+    if isinstance(root, Buffer) and root.storage == "local":
+        return _fill_local(c, op, root)
+    size = DTYPES[root.type].itemsize
+    dest = _Side(c, op.dest, size, op)
+    share = _Share(tuple(c.extent(e, op) for e in op.dest.shape), 1, op.rank_base, op.count)
+    value, dtype = c.slot(op.value), DTYPES[root.type]
+    slots = range(root.slots) if isinstance(root, Buffer) and root.array and op.dest.slot is None else None
+
+    def run(warp: Warp) -> None:
+        pieces = share.coordinates(warp)
+        if not len(pieces[0]):
+            return
+        written, writable = dest.locate(warp, pieces)
+        if writable is not None:
+            written = written[writable]
+        content = np.asarray(warp.uniform(warp.v[value], op, "the value of a fill"), dtype=dtype)
+        bits = content.reshape(1).view(UNITS[size])[0]
+        target = dest.units(warp)
+        strides = [0] if slots is None or dest.tile is None else [s * dest.tile.stride // size for s in slots]
+        for shift in strides:
+            warp.watch_memory(root, written + shift, size, op, write=True, proxy="generic")
+            target[written + shift] = bits
+
+    return c.preemptible(Code(run))

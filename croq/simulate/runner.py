@@ -1,0 +1,142 @@
+"""Runs a lowered kernel on arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from croq.diagnostics import CroqError, Diagnostic
+from croq.ir.objects import Kernel, Param
+from croq.simulate import ops_barrier, ops_call, ops_copy, ops_map, ops_memory, ops_mma, ops_registers, ops_scalar
+from croq.simulate import schedule as schedules
+from croq.simulate.binding import Block, bind_symbols, check_blocks, check_scalars, grid_of
+from croq.simulate.compiler import Compiler, Program
+from croq.simulate.dtypes import Array
+from croq.simulate.faults import SimulationFault, fault
+from croq.simulate.machine import Cta
+from croq.simulate.memory import GlobalData, Watcher
+
+STEP_LIMIT = 20_000_000  # iterations of loops that one warp may make in one block
+
+# Importing these registers how their operations are compiled.
+OPERATIONS = (ops_barrier, ops_call, ops_copy, ops_map, ops_memory, ops_mma, ops_registers, ops_scalar)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a simulation did. `blocks` of `grid` were run; `steps` are iterations of loops, over all warps."""
+
+    kernel: str
+    schedule: str
+    grid: Block
+    blocks: tuple[Block, ...]
+    steps: int
+    seconds: float
+    warnings: tuple[Diagnostic, ...] = ()
+    block_seconds: tuple[float, ...] = field(default=(), repr=False)
+
+    @property
+    def total_blocks(self) -> int:
+        x, y, z = self.grid
+        return x * y * z
+
+    @property
+    def complete(self) -> bool:
+        return len(set(self.blocks)) == self.total_blocks
+
+
+def run(
+    kernel: Kernel,
+    arrays: Mapping[str, Array],
+    scalars: Mapping[str, int | float] | None = None,
+    *,
+    symbols: Mapping[str, int] | None = None,
+    schedule: str = "eager",
+    blocks: Sequence[Block] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    limit: int = STEP_LIMIT,
+    watch: Callable[[Block], Watcher] | None = None,
+) -> Report:
+    """Execute a lowered kernel; what it writes is in `arrays` afterwards.
+
+    arrays: a NumPy array for each data parameter, by name, of the parameter's element type (ml_dtypes for bf16 and
+    8-bit floats) and of any strides. scalars: a value for each scalar parameter. symbols: values of symbolic
+    dimensions; they are bound from the arrays' shapes when left out. schedule: `eager`, `lazy` or `random:SEED`.
+    blocks: which blocks of the grid to run, one after the other; all when left out. progress(done, total) is called
+    after each block. limit: loop iterations a warp may make in one block. watch: makes a watcher of memory accesses
+    for a block.
+
+    Raises LaunchError (E-5001 to E-5007) for arguments that do not fit, SimulationFault (E-5010 and up) for what goes
+    wrong on the simulated machine.
+    """
+    policy = schedules.parse(schedule)
+    bound = {**bind_symbols(kernel, arrays), **(symbols or {})}
+    check_scalars(kernel, scalars or {})
+    grid = grid_of(kernel, {**bound, **_integers(scalars)})
+    chosen = check_blocks(blocks, grid) if blocks is not None else _all_blocks(grid)
+    data = {p: _data(p, arrays[p.name], bound) for p in kernel.params if p.shape is not None}
+    start = time.perf_counter()
+    steps, times = 0, []
+    with np.errstate(all="ignore"):
+        program = _guarded(
+            lambda: Compiler(kernel, policy, data, {**bound, **(scalars or {})}).compile(), kernel, "", ""
+        )
+        for done, block in enumerate(chosen, start=1):
+            begin = time.perf_counter()
+            cta = Cta(program, block, limit, watch(block) if watch is not None else None)
+            _guarded(partial(_run, program, cta), kernel, policy.name, block)
+            steps += cta.steps
+            times.append(time.perf_counter() - begin)
+            if progress is not None:
+                progress(done, len(chosen))
+    for param, used in data.items():
+        if used.array is not arrays[param.name]:
+            arrays[param.name][...] = used.array
+    return Report(
+        kernel.name, policy.name, grid, tuple(chosen), steps, time.perf_counter() - start, block_seconds=tuple(times)
+    )
+
+
+def _run(program: Program, cta: Cta) -> None:
+    for warp in cta.warps:
+        program.start(warp)
+    schedules.run_cta(cta)
+
+
+def _guarded(act: Callable[[], Any], kernel: Kernel, schedule: str, block: Any) -> Any:
+    """Add to a fault how to see it again; anything unforeseen is the simulator's own fault."""
+    try:
+        return act()
+    except SimulationFault as found:
+        if not schedule:
+            raise
+        raise found.with_notes(f"kernel `{kernel.name}`, block {block}, schedule `{schedule}` shows it again") from None
+    except CroqError:
+        raise
+    except Exception as error:
+        where = f", block {block}, schedule `{schedule}`" if schedule else ""
+        raise fault(
+            "E-5099",
+            None,
+            f"the simulator failed: {type(error).__name__}: {error}",
+            notes=[f"kernel `{kernel.name}`{where}", "this is a fault of croq, not of the program"],
+        ) from error
+
+
+def _data(param: Param, array: Array, symbols: Mapping[str, int]) -> GlobalData:
+    assert param.shape is not None
+    return GlobalData(param, np.ascontiguousarray(array), tuple(dim.evaluate(symbols) for dim in param.shape))
+
+
+def _integers(scalars: Mapping[str, int | float] | None) -> dict[str, int]:
+    return {name: int(value) for name, value in (scalars or {}).items() if isinstance(value, (int, np.integer))}
+
+
+def _all_blocks(grid: Block) -> list[Block]:
+    x, y, z = grid
+    return [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]

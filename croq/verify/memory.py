@@ -1,0 +1,297 @@
+"""Shared memory: who touches which elements when, by which proxy, and what must lie between two touches.
+
+Rules (docs/memory-model.md)
+    M1  Two accesses of one element, one of them a write, are ordered: the first is over before the second begins.
+    M2  An ordinary access is over when it is made. A TMA load is over when the phase that counts its bytes completes; a
+        TMA store has read its source when its thread has waited for its bulk group; a WGMMA has read its operands when
+        its warp has waited for its commit group.
+    M3  What was written by ordinary stores is visible to TMA and WGMMA only behind a `fence.proxy.async` that the writer
+        executes before it lets others go on.
+    M4  Lanes of a warp are in no order with one another until a barrier, unless each touches what is its own.
+    M5  Every element that is read has been written. Slots and places lie inside the buffer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croq.ir.objects import Buffer, Layout, View
+from croq.verify.barriers import Barriers
+from croq.verify.explain import conflict, in_flight_at_end, missing_fence, outside, uninitialised
+from croq.verify.program import Site
+from croq.verify.regions import Regions
+from croq.verify.state import Epoch, Warp
+from croq.verify.values import WARP, Scalar, flags, lanes
+
+Agents = tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Access:
+    """One access in flight or over. `ends`: epochs of which each one shows that it is over; None while it is not."""
+
+    site: Site
+    warp: Warp
+    agent: int
+    bits: int
+    write: bool
+    asynchronous: bool
+    ends: list[Epoch] | None
+    moment: int
+    instance: int = 0
+    lanes: Any = None  # equal keys: each lane touches the same elements
+    synced: int = 0
+    until: str = ""  # what ends it, in words
+
+
+@dataclass(eq=False)
+class Tile:
+    """One slot of a shared buffer."""
+
+    buffer: Buffer
+    slot: int
+    whole: int
+    accesses: list[Access] = field(default_factory=list)
+    written: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.buffer.name}[{self.slot}]" if self.buffer.array or self.buffer.slots > 1 else self.buffer.name
+
+
+@dataclass(eq=False)
+class Bulk:
+    """Bulk stores of one thread."""
+
+    open: list[Access] = field(default_factory=list)
+    groups: list[list[Access]] = field(default_factory=list)
+
+
+class Memory(Barriers):
+    tiles: dict[Buffer, list[Tile]]
+    bulk: dict[int, Bulk]
+
+    def start_memory(self) -> None:
+        self.bulk = {}
+        self.tiles = {
+            b: [Tile(b, slot, Regions.whole(b)) for slot in range(b.slots)]
+            for b in self.kernel.buffers
+            if b.storage == "shared"
+        }
+
+    # -------------------------------------------------------------------------------------------------- the rules
+    def touch(self, tile: Tile, new: Access, agents: Agents) -> None:
+        """M1 and M3 to M5 for one access that begins now, by threads of which all of `agents` speak."""
+        clocks = [self.vc[a] for a in agents]
+        bits, write = new.bits, new.write
+        kept = []
+        for old in tile.accesses:
+            overlap = old.bits & bits
+            if overlap and (write or old.write) and not (old.site is new.site and _together(old, new)):
+                if not _over(old, clocks):
+                    raise conflict(self, tile, old, new)
+                if new.asynchronous and old.write and not old.asynchronous and not self._fenced(old, clocks):
+                    raise missing_fence(self, tile, old, new)
+                if old.agent == new.agent and not new.asynchronous and self._unsynchronised(old, new):
+                    raise conflict(self, tile, old, new)
+            if not (overlap == old.bits and (write or not old.write) and old.agent != -1 and _over(old, clocks)):
+                kept.append(old)
+            elif old.asynchronous != new.asynchronous and not write:
+                kept.append(old)
+        if not write and bits & ~tile.written:
+            raise uninitialised(self, tile, new)
+        kept.append(new)
+        tile.accesses = kept
+        if write:
+            tile.written |= bits
+
+    def _fenced(self, old: Access, clocks: list[list[int]]) -> bool:
+        """M3: a fence by the writer behind the write, and known to have come before now."""
+        fences = self.fences[old.agent]
+        assert old.ends is not None
+        at = bisect_left(fences, old.ends[0][1])
+        return at < len(fences) and any(clock[old.agent] > fences[at] for clock in clocks)
+
+    def _unsynchronised(self, old: Access, new: Access) -> bool:
+        """M4."""
+        if old.asynchronous or self.lanes[old.agent].bit_count() == 1:
+            return False
+        return old.synced == new.warp.synced and not (old.lanes is not None and old.lanes == new.lanes)
+
+    # ------------------------------------------------------------------------------------------------------- places
+    def tile(self, view: View, slot: Scalar, agent: int, site: Site, warp: Warp) -> Tile:
+        buffer = view.root
+        assert isinstance(buffer, Buffer)
+        number = self.number(slot, agent, f"the slot of `{buffer.name}`", site.op)
+        self.check_slot(buffer, number, site, warp)
+        return self.tiles[buffer][number]
+
+    def box(self, view: View, starts: tuple[Scalar, ...], agent: int, site: Site, warp: Warp) -> int:
+        buffer = view.root
+        assert isinstance(buffer, Buffer)
+        at = tuple(self.number(s, agent, f"the place in `{buffer.name}`", site.op) for s in starts)
+        found = self.regions.box(buffer, at, self.regions.extents(view))
+        if found is None:
+            raise outside(self, view, at, self.regions.extents(view), site, warp)
+        return found
+
+    def generic(self, warp: Warp, agent: int, site: Site, tile: Tile, bits: int, write: bool, key: Any = None) -> None:
+        """An ordinary access by the lanes of one agent."""
+        verb = "write" if write else "read"
+        moment = self.note(warp, site, f"{verb} {tile.name}", (), {tile.buffer})
+        now: list[Epoch] = [(agent, self.vc[agent][agent])]
+        instance = warp.counts.get(site, 0)
+        self.touch(
+            tile,
+            Access(site, warp, agent, bits, write, False, now, moment, instance, key, warp.synced),
+            (agent,),
+        )
+
+    # -------------------------------------------------------------------------------------- called by generated code
+    def proxy_fence(self, warp: Warp, mask: int, site: Site) -> None:
+        for agent in self.acting(warp, mask):
+            self.fences[agent].append(self.vc[agent][agent])
+            self.vc[agent][agent] += 1
+        self.note(warp, site, "fence.proxy.async")
+
+    def load_tile(
+        self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...], bar_slot: Scalar
+    ) -> None:
+        """One TMA instruction."""
+        view: View = site.objects["view"]
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            bits = self.box(view, starts, agent, site, warp)
+            bar = self.bar(warp, agent, site, bar_slot)
+            text = f"load {tile.name}, counts on {bar.name} #{bar.done + 1}"
+            moment = self.note(warp, site, text, (bar.moment,), {tile.buffer, bar.event})
+            size = site.objects["bytes"] * self.lanes[agent].bit_count()
+            end = self.land(warp, agent, site, bar, size, moment)
+            until = f"until completion {bar.done + 1} of {bar.name}"
+            self.touch(tile, Access(site, warp, agent, bits, True, True, [end], moment, until=until), (agent,))
+            self.advance(bar, site, warp)
+
+    def store_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
+        view: View = site.objects["view"]
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            bits = self.box(view, starts, agent, site, warp)
+            moment = self.note(warp, site, f"store {tile.name}", (), {tile.buffer})
+            until = "until its thread has waited for its bulk group"
+            access = Access(site, warp, agent, bits, False, True, None, moment, until=until)
+            self.touch(tile, access, (agent,))
+            self.bulk.setdefault(agent, Bulk()).open.append(access)
+
+    def bulk_commit(self, warp: Warp, mask: int) -> None:
+        for agent in self.acting(warp, mask):
+            bulk = self.bulk.setdefault(agent, Bulk())
+            bulk.groups.append(bulk.open)
+            bulk.open = []
+
+    def bulk_wait(self, warp: Warp, mask: int, site: Site, depth: int) -> None:
+        self.note(warp, site, f"wait for bulk groups, {depth} may be pending")
+        for agent in self.acting(warp, mask):
+            bulk = self.bulk.setdefault(agent, Bulk())
+            over = bulk.groups[: max(0, len(bulk.groups) - depth)]
+            bulk.groups = bulk.groups[len(over) :]
+            for access in (a for group in over for a in group):
+                access.ends = [(agent, self.vc[agent][agent])]
+
+    def together_tile(
+        self,
+        warp: Warp,
+        mask: int,
+        site: Site,
+        slot: Scalar,
+        starts: tuple[Scalar, ...],
+    ) -> None:
+        """A tile that the threads of the operation read or write together (copies, fills): parts of it each."""
+        view: View = site.objects["view"]
+        warp.counts[site] = warp.counts.get(site, 0) + 1
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            bits = self.box(view, starts, agent, site, warp)
+            self.generic(warp, agent, site, tile, bits, site.objects["write"], ("together", site.op))
+
+    def element(self, warp: Warp, mask: int, site: Site, slot: Scalar, at: tuple[Scalar, ...]) -> None:
+        """One element a lane."""
+        view: View = site.objects["view"]
+        warp.counts[site] = warp.counts.get(site, 0) + 1
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            active = flags(self.lanes[agent])
+            places = [lanes(self.known(site, x))[active] for x in at]
+            bits = self.regions.points(tile.buffer, places)
+            if bits is None:
+                raise outside(self, view, tuple(int(p.max()) for p in places), (1,) * len(places), site, warp)
+            key = ("element", tuple(p.tobytes() for p in places))
+            self.generic(warp, agent, site, tile, bits, site.objects["write"], key)
+
+    def fragment_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
+        """Each lane writes the elements of a fragment that it holds to the view."""
+        view: View = site.objects["view"]
+        warp.counts[site] = warp.counts.get(site, 0) + 1
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            self.box(view, starts, agent, site, warp)  # M5: inside as a whole
+            at = tuple(self.number(s, agent, "the place", site.op) for s in starts)
+            layout: Layout = site.objects["layout"]
+            key = (id(layout), view.root, view.kept, warp.index % max(1, layout.threads // WARP), self.lanes[agent], at)
+            bits = self.program.cache.get(key)
+            if bits is None:
+                bits = self.program.cache[key] = self._held(layout, view, at, warp, agent)
+            self.generic(warp, agent, site, tile, bits, site.objects["write"], ("fragment", key[0], at))
+
+    def _held(self, layout: Layout, view: View, at: tuple[int, ...], warp: Warp, agent: int) -> int:
+        threads: NDArray[np.int64] = np.flatnonzero(flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
+        coordinates = layout.coordinates(threads % max(layout.threads, 1))
+        extents = self.regions.extents(view)
+        inside = np.ones(coordinates[0].shape, dtype=np.bool_)
+        for d, at_d in zip(view.kept, coordinates, strict=True):
+            inside &= at_d < extents[d]
+        places = []
+        for d, start in enumerate(at):
+            if d in view.kept:
+                places.append(coordinates[view.kept.index(d)][inside] + start)
+            else:
+                places.append(np.full(int(inside.sum()), start, dtype=np.int64))
+        assert isinstance(view.root, Buffer)
+        found = self.regions.points(view.root, places)
+        assert found is not None
+        return found
+
+    # -------------------------------------------------------------------------------------------------- at the end
+    def check_ends(self) -> None:
+        """What is in flight when the CTA ends goes on in memory that belongs to somebody else."""
+        for bulk in self.bulk.values():
+            for access in [*bulk.open, *(a for group in bulk.groups for a in group)]:
+                raise in_flight_at_end(self, access.site, access.warp, access.moment, "`bulk.wait`")
+        for bars in self.bars.values():
+            for bar in bars:
+                if bar.last_load is not None:
+                    completion, site, moment = bar.last_load
+                    if all(clock[bar.component] < completion for clock in self.vc):
+                        raise in_flight_at_end(self, site, None, moment, f"a wait for completion {completion} of {bar.name}")
+
+
+def _over(old: Access, clocks: list[list[int]]) -> bool:
+    ends = old.ends
+    if ends is None:
+        return False
+    for component, value in ends:
+        for clock in clocks:
+            if clock[component] >= value:
+                return True
+    return False
+
+
+def _together(old: Access, new: Access) -> bool:
+    """Parts of one execution of one operation: by the same warp, or of a tile that warps move together."""
+    if old.instance != new.instance or new.instance == 0:
+        return False
+    return old.warp is new.warp or bool(new.site.objects.get("together"))

@@ -1,0 +1,399 @@
+"""The slice of a kernel as a Python generator function: one instance follows one warp.
+
+Scalars are local variables, control flow is Python's, and each operation of the protocol is one call of the machine that
+executes it. Lanes that part are followed together under a mask `m..`; calls that may block are loops around `yield`.
+The text is generated once for a kernel; the machine and the warp come in as `S` and `W`, per-warp constants as `K`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from croq.ir import scalar
+from croq.ir.core import Block, Op, Value
+from croq.ir.hw import Section
+from croq.ir.objects import Buffer, Kernel, Variable, View
+from croq.ir.types import FLOATS
+from croq.source import Span
+from croq.verify import values
+from croq.verify.slicing import Lanes, Slice
+from croq.verify.values import WARP, wrap
+
+
+@dataclass(eq=False)
+class Site:
+    """An operation of the protocol in the program, and what the machine needs to know of it."""
+
+    op: Op
+    number: int
+    role: str
+    kind: str  # what the operation does, in words: "load", "wait"
+    objects: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def span(self) -> Span | None:
+        return self.op.span
+
+    @property
+    def place(self) -> str:
+        return f"{self.span.line}:{self.span.column}" if self.span is not None else "-"
+
+
+@dataclass(eq=False)
+class Loop:
+    op: scalar.For | scalar.While
+    number: int
+    trips: set[int] = field(default_factory=set)  # seen over all runs
+
+
+@dataclass(eq=False)
+class Load:
+    """A scalar that the kernel reads from global memory."""
+
+    op: scalar.LoadElement
+    number: int
+
+
+Translator = Callable[["Coder", Any, str], None]
+
+
+@dataclass(eq=False)
+class Level:
+    """How the operations of one stage of the IR are followed."""
+
+    name: str
+    translators: dict[type[Op], Translator]
+    operands: Callable[[Op], Iterable[Value]]
+
+    def protocol(self, op: Op) -> bool:
+        return type(op) in self.translators and self.translators[type(op)] not in CONTROL
+
+
+CONTROL: set[Translator] = set()  # translators of operations that only narrow who runs their region
+
+
+class Program:
+    """A kernel made ready to be followed many times."""
+
+    def __init__(self, kernel: Kernel, level: Level) -> None:
+        self.kernel = kernel
+        self.level = level
+        self.warps = -(-kernel.threads // WARP)
+        self.slice = Slice(kernel, level.protocol, level.operands)
+        self.lanes = Lanes(self.slice)
+        self.sites: list[Site] = []
+        self.loops: list[Loop] = []
+        self.loads: list[Load] = []
+        self.names: dict[Value, str] = {}  # of the local variable that holds a value
+        coder = Coder(self)
+        coder.generate()
+        self.text = "\n".join(coder.lines)
+        self._code: CodeType = compile(self.text, f"<{kernel.name}>", "exec")
+        self._globals = coder.globals
+        self.constants = [[c[warp * WARP : (warp + 1) * WARP] for c in coder.constants] for warp in range(self.warps)]
+        self.constants = [[values.collapse(c) for c in row] for row in self.constants]
+
+    def function(self) -> Callable[..., Any]:
+        scope = dict(self._globals)
+        exec(self._code, scope)  # generated above, from the IR alone
+        made: Callable[..., Any] = scope["follow"]
+        return made
+
+
+class Coder:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.kernel = program.kernel
+        self.slice, self.analysis = program.slice, program.lanes
+        self.lines: list[str] = []
+        self.depth = 0
+        self.fresh = 0
+        self.globals: dict[str, Any] = {n: getattr(values, n) for n in dir(values) if not n.startswith("_")}
+        self.constants: list[Any] = []
+        self.constant_names: dict[Any, str] = {}
+        self.variables: dict[Variable, str] = {}
+        self.loop_masks: list[str] = []
+
+    def generate(self) -> None:
+        self.line("def follow(S, W, m0, K):")
+        self.depth += 1
+        self.line("if False: yield")
+        self.block(self.kernel.body, "m0")
+        self.depth -= 1
+
+    # -------------------------------------------------------------------------------------------------------- text
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def new(self, prefix: str) -> str:
+        self.fresh += 1
+        return f"{prefix}{self.fresh}"
+
+    def constant(self, key: Any, row: Any) -> str:
+        """A constant of each warp: `row` has one entry a thread."""
+        if key not in self.constant_names:
+            self.constant_names[key] = f"K[{len(self.constants)}]"
+            self.constants.append(row)
+        return self.constant_names[key]
+
+    def name_global(self, prefix: str, item: Any) -> str:
+        name = self.new(prefix)
+        self.globals[name] = item
+        return name
+
+    def site(self, op: Op, kind: str, **objects: Any) -> str:
+        label = ""
+        for outer in self.slice.around[op]:
+            if isinstance(outer, Section) and outer.role and outer.label:
+                label = outer.label
+        site = Site(op, len(self.program.sites), label, kind, objects)
+        self.program.sites.append(site)
+        return self.name_global("s", site)
+
+    def value(self, value: Value | int | None) -> str:
+        if value is None:
+            return "0"
+        if isinstance(value, int):
+            return str(value)
+        fixed = self.analysis.fixed(value)
+        if fixed is not None:
+            first = int(fixed[0])
+            if (fixed == first).all():
+                return str(bool(first)) if value.type == "bool" else str(first)
+            return self.constant(value, fixed)
+        return self.program.names.get(value, "UNKNOWN")
+
+    def tuple(self, items: Iterable[Value | int | None]) -> str:
+        parts = [self.value(item) for item in items]
+        return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+
+    def bind(self, value: Value, text: str) -> None:
+        if value in self.slice.needed and self.analysis.fixed(value) is None:
+            name = self.program.names.setdefault(value, self.new("v"))
+            self.line(f"{name} = {text}")
+
+    def coordinates(self, view: View, indices: tuple[Value, ...]) -> str:
+        """The root coordinates of an element of the view."""
+        index = dict(zip(view.kept, indices, strict=True))
+        parts = []
+        for d, offset in enumerate(view.offsets):
+            at = self.value(offset)
+            parts.append(f"{at} + {self.value(index[d])}" if d in index else at)
+        return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+
+    # -------------------------------------------------------------------------------------------------------- code
+    def block(self, block: Block, mask: str) -> None:
+        before = len(self.lines)
+        for op in block.ops:
+            if op in self.slice.relevant:
+                self.op(op, mask)
+        if len(self.lines) == before:
+            self.line("pass")
+
+    def op(self, op: Op, mask: str) -> None:
+        translator = self.program.level.translators.get(type(op)) or _COMMON.get(type(op))
+        if translator is not None:
+            translator(self, op, mask)
+        elif op.PURE:
+            _pure(self, op)
+
+    def nested(self, head: str, block: Block, mask: str) -> None:
+        self.line(head)
+        self.depth += 1
+        self.block(block, mask)
+        self.depth -= 1
+
+    def narrowed(self, condition: str, block: Block, mask: str) -> None:
+        """The block under the lanes of `mask & condition`."""
+        inner = self.new("m")
+        self.line(f"{inner} = {mask} & {condition}")
+        self.nested(f"if {inner}:", block, inner)
+
+
+# ------------------------------------------------------------------------------------------------------ pure operations
+def _pure(coder: Coder, op: Op) -> None:
+    (result,) = op.results()
+    if result not in coder.slice.needed or coder.analysis.fixed(result) is not None:
+        return
+    coder.bind(result, _expression(coder, op))
+
+
+def _expression(coder: Coder, op: Op) -> str:
+    if isinstance(op, scalar.Const):
+        return "UNKNOWN" if isinstance(op.value, float) else repr(op.value)
+    if isinstance(op, scalar.Symbol):
+        return f"S.symbols[{op.symbol!r}]"
+    if isinstance(op, scalar.BlockIndex):
+        return f"S.place[{op.axis}]"
+    if isinstance(op, scalar.Binary):
+        return _binary(coder, op)
+    if isinstance(op, scalar.Unary):
+        operand = coder.value(op.operand)
+        if op.op == "lnot":
+            return f"lnot({operand})"
+        return _narrow(f"({'-' if op.op == 'neg' else '~'}{operand})", op.result.type)
+    if isinstance(op, scalar.Select):
+        return f"select({coder.value(op.condition)}, {coder.value(op.then)}, {coder.value(op.otherwise)})"
+    if isinstance(op, scalar.Cast):
+        if {op.operand.type, op.result.type} & FLOATS:
+            return "UNKNOWN"
+        return f"convert({coder.value(op.operand)}, {op.operand.type!r}, {op.result.type!r})"
+    return "UNKNOWN"
+
+
+def _binary(coder: Coder, op: scalar.Binary) -> str:
+    if op.left.type in FLOATS:
+        return "UNKNOWN"
+    left, right = coder.value(op.left), coder.value(op.right)
+    divides = op.op in ("div", "mod") and op.left.type.startswith("u") and not _vary(coder, op.left, op.right)
+    if divides:
+        return f"({left} {'//' if op.op == 'div' else '%'} {right})"
+    text = values.TEXT[op.op].format(left, right)
+    return _narrow(text, op.result.type) if op.op in ("add", "sub", "mul", "shl") else text
+
+
+def _vary(coder: Coder, *operands: Value) -> bool:
+    return any(coder.analysis.vary(v) for v in operands)
+
+
+def _narrow(text: str, type_: str) -> str:
+    mask = values.unsigned_mask(type_)
+    return text if mask is None else f"({text} & {mask})"
+
+
+# -------------------------------------------------------------------------------------------- control and variables
+def _declare(coder: Coder, op: scalar.VarDeclare, mask: str) -> None:
+    name = coder.variables.setdefault(op.var, coder.new("x"))
+    coder.line(f"{name} = {coder.value(op.init)}")
+
+
+def _get(coder: Coder, op: scalar.VarGet, mask: str) -> None:
+    coder.bind(op.result, coder.variables.get(op.var, "UNKNOWN"))
+
+
+def _set(coder: Coder, op: scalar.VarSet, mask: str) -> None:
+    name = coder.variables.setdefault(op.var, coder.new("x"))
+    if op.var in coder.analysis.varying:
+        coder.line(f"{name} = merge({mask}, {coder.value(op.value)}, {name})")
+    else:
+        coder.line(f"{name} = {coder.value(op.value)}")
+
+
+def _if(coder: Coder, op: scalar.If, mask: str) -> None:
+    condition = coder.value(op.condition)
+    site = coder.site(op, "if")
+    if not coder.analysis.vary(op.condition):
+        coder.nested(f"if S.choice({site}, {condition}):", op.then, mask)
+        if op.otherwise is not None and any(inner in coder.slice.relevant for inner in op.otherwise.ops):
+            coder.nested("else:", op.otherwise, mask)
+        return
+    then, otherwise = coder.new("m"), coder.new("m")
+    coder.line(f"{then}, {otherwise} = split({mask}, S.known({site}, {condition}))")
+    coder.nested(f"if {then}:", op.then, then)
+    if op.otherwise is not None and any(inner in coder.slice.relevant for inner in op.otherwise.ops):
+        coder.nested(f"if {otherwise}:", op.otherwise, otherwise)
+
+
+def _section(coder: Coder, op: Section, mask: str) -> None:
+    if op.condition is None:
+        coder.block(op.body, mask)
+    elif coder.analysis.vary(op.condition):
+        inner, rest = coder.new("m"), coder.new("m")
+        site = coder.site(op, "role")
+        coder.line(f"{inner}, {rest} = split({mask}, S.known({site}, {coder.value(op.condition)}))")
+        coder.nested(f"if {inner}:", op.body, inner)
+    else:
+        coder.nested(f"if S.choice({coder.site(op, 'role')}, {coder.value(op.condition)}):", op.body, mask)
+
+
+def _for(coder: Coder, op: scalar.For, mask: str) -> None:
+    loop = Loop(op, len(coder.program.loops))
+    coder.program.loops.append(loop)
+    handle = coder.name_global("l", loop)
+    name = coder.program.names.setdefault(op.iv, coder.new("v"))
+    count = coder.value(op.count)
+    if not coder.analysis.vary(op.count):
+        coder.line(f"for {name} in range(S.loop({handle}, {count})):")
+        coder.depth += 1
+        coder.loop_masks.append(mask)
+        coder.block(op.body, mask)
+    else:
+        inner = coder.new("m")
+        coder.line(f"for {name} in range(S.loop({handle}, most({mask}, S.known({handle}, {count})))):")
+        coder.depth += 1
+        coder.line(f"{inner} = split({mask}, {name} < {count})[0]")
+        coder.loop_masks.append(inner)
+        coder.block(op.body, inner)
+    coder.loop_masks.pop()
+    coder.depth -= 1
+
+
+def _while(coder: Coder, op: scalar.While, mask: str) -> None:
+    loop = Loop(op, len(coder.program.loops))
+    coder.program.loops.append(loop)
+    handle, count = coder.name_global("l", loop), coder.new("n")
+    coder.line(f"{count} = 0")
+    coder.line("while True:")
+    coder.depth += 1
+    coder.block(op.head, mask)
+    coder.line(f"if not S.uniform({handle}, {mask}, {coder.value(op.condition)}): break")
+    coder.line(f"{count} += 1")
+    coder.line("S.tick()")
+    coder.loop_masks.append(mask)
+    coder.block(op.body, mask)
+    coder.loop_masks.pop()
+    coder.depth -= 1
+    coder.line(f"S.trips({handle}, {count})")
+
+
+def _exit(coder: Coder, op: scalar.Break | scalar.Continue, mask: str) -> None:
+    if mask != coder.loop_masks[-1]:
+        coder.line(f"S.together({coder.site(op, op.NAME)}, {mask}, {coder.loop_masks[-1]})")
+    coder.line(op.NAME)
+
+
+def _load(coder: Coder, op: scalar.LoadElement, mask: str) -> None:
+    if isinstance(op.view.root, Buffer):
+        return  # an access of shared memory: the level's own translator sees those
+    if op.result not in coder.slice.needed:
+        return
+    if op.result.type in FLOATS:
+        coder.bind(op.result, "UNKNOWN")
+        return
+    load = Load(op, len(coder.program.loads))
+    coder.program.loads.append(load)
+    at = coder.coordinates(op.view, op.indices)
+    coder.bind(op.result, f"S.load({coder.name_global('g', load)}, {mask}, {at}, locals())")
+
+
+def thread_bit(thread: int, threads: int) -> Any:
+    """A per-warp constant: the lane mask of one thread, 0 in the other warps."""
+    row = np.zeros(threads, dtype=np.int64)
+    row[thread // WARP * WARP : (thread // WARP + 1) * WARP] = 1 << (thread % WARP)
+    return row
+
+
+def every_warpgroup(threads: int) -> Any:
+    """A per-warp constant: lane 0 of each warpgroup's first warp."""
+    return (np.arange(threads, dtype=np.int64) // WARP % 4 == 0).astype(np.int64)
+
+
+_COMMON: dict[type[Op], Translator] = {
+    scalar.VarDeclare: _declare,
+    scalar.VarGet: _get,
+    scalar.VarSet: _set,
+    scalar.If: _if,
+    scalar.For: _for,
+    scalar.While: _while,
+    scalar.Break: _exit,
+    scalar.Continue: _exit,
+    scalar.LoadElement: _load,
+    Section: _section,
+}
+
+__all__ = ["CONTROL", "Coder", "Level", "Load", "Loop", "Program", "Site", "every_warpgroup", "thread_bit", "wrap"]

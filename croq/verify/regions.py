@@ -1,0 +1,55 @@
+"""Places in a shared tile as sets of elements: one bit an element, in row-major order of the buffer's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croq.ir.objects import Buffer, View
+
+
+class Regions:
+    """Makes and remembers element sets; `symbols` give extents that are not constant."""
+
+    def __init__(self, symbols: dict[str, int]) -> None:
+        self.symbols = symbols
+        self._boxes: dict[tuple[int, ...], int] = {}
+
+    def extents(self, view: View) -> tuple[int, ...]:
+        return tuple(e.known if e.known is not None else e.evaluate(self.symbols) for e in view.extents)
+
+    def box(self, buffer: Buffer, starts: tuple[int, ...], extents: tuple[int, ...]) -> int | None:
+        """The elements `starts[d] .. starts[d] + extents[d]`; None where that leaves the tile."""
+        if any(s < 0 or s + e > full for s, e, full in zip(starts, extents, buffer.shape, strict=True)):
+            return None
+        key = (*buffer.shape, *starts, *extents)
+        found = self._boxes.get(key)
+        if found is None:
+            found, stride = 1, 1
+            for start, extent, full in reversed(list(zip(starts, extents, buffer.shape, strict=True))):
+                line = found
+                found = 0
+                for n in range(extent):
+                    found |= line << (start + n) * stride
+                stride *= full
+            self._boxes[key] = found
+        return found
+
+    @staticmethod
+    def whole(buffer: Buffer) -> int:
+        return (1 << prod(buffer.shape)) - 1
+
+    @staticmethod
+    def points(buffer: Buffer, coordinates: Iterable[NDArray[np.int64]]) -> int | None:
+        """The elements at the given coordinates (arrays of one shape); None where one lies outside the tile."""
+        flat: NDArray[np.int64] | int = 0
+        for at, full in zip(coordinates, buffer.shape, strict=True):
+            if ((at < 0) | (at >= full)).any():
+                return None
+            flat = flat * full + at
+        marks = np.zeros(prod(buffer.shape), dtype=np.bool_)
+        marks[flat] = True
+        return int.from_bytes(np.packbits(marks, bitorder="little").tobytes(), "little")

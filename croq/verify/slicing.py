@@ -1,0 +1,232 @@
+"""What of a kernel must be followed, and which of its values differ between the lanes of a warp.
+
+The slice: every operation of the protocol, the control around it, and backwards everything that decides slots, parities,
+places, trip counts and conditions. Arithmetic on data falls away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croq.ir.core import Block, Op, Value
+from croq.ir.hw import Elect, RegMap, Section
+from croq.ir.objects import Kernel, Param, Variable, View
+from croq.ir.scalar import (
+    Binary,
+    Break,
+    Cast,
+    Const,
+    Continue,
+    For,
+    If,
+    LoadElement,
+    Select,
+    ThreadIndex,
+    Unary,
+    VarDeclare,
+    VarGet,
+    VarSet,
+    While,
+)
+from croq.ir.tile import FragMap
+from croq.verify.values import BINARY, WARP, convert, lnot
+
+MAPS = (RegMap, FragMap)  # their bodies run once an element: taken as one operation
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Operations in program order, without those inside maps."""
+    for op in block.ops:
+        yield op
+        if not isinstance(op, MAPS):
+            for region in op.regions():
+                yield from walk(region)
+
+
+class Slice:
+    """`relevant`: the operations to follow, `needed`: the values among their operands that must be computed."""
+
+    def __init__(
+        self, kernel: Kernel, protocol: Callable[[Op], bool], operands: Callable[[Op], Iterable[Value]]
+    ) -> None:
+        self.kernel = kernel
+        self.around: dict[Op, tuple[Op, ...]] = {}
+        self.definition: dict[Value, Op] = {}
+        self.sets: dict[Variable, list[VarSet | VarDeclare]] = {}
+        self.relevant: set[Op] = set()
+        self.needed: set[Value] = set()
+        self.protocol: set[Op] = set()
+        self._operands = operands
+        self._work: list[Value] = []
+        self._index(kernel.body, ())
+        for op in list(self.around):
+            if protocol(op):
+                self.protocol.add(op)
+                self._mark(op)
+                self._need(operands(op))
+        self._close()
+
+    def _index(self, block: Block, around: tuple[Op, ...]) -> None:
+        for op in block.ops:
+            self.around[op] = around
+            for value in op.results():
+                self.definition[value] = op
+            if isinstance(op, VarSet | VarDeclare):
+                self.sets.setdefault(op.var, []).append(op)
+            if not isinstance(op, MAPS):
+                for region in op.regions():
+                    self._index(region, (*around, op))
+
+    def _mark(self, op: Op) -> None:
+        if op in self.relevant:
+            return
+        self.relevant.add(op)
+        for outer in self.around[op]:
+            if outer not in self.relevant:
+                self.relevant.add(outer)
+                self._need(control_values(outer))
+        self._need(control_values(op))
+
+    def _need(self, values: Iterable[Value]) -> None:
+        for value in values:
+            if value not in self.needed:
+                self.needed.add(value)
+                self._work.append(value)
+
+    def _close(self) -> None:
+        while self._work or self._exits():
+            if not self._work:
+                continue
+            op = self.definition.get(self._work.pop())
+            if op is None or isinstance(op, For):
+                continue
+            self._mark(op)
+            if isinstance(op, VarGet):
+                for change in self.sets.get(op.var, []):
+                    self._mark(change)
+                    self._need([change.init if isinstance(change, VarDeclare) else change.value])
+            elif isinstance(op, LoadElement):
+                self._need([*op.indices, *(o for o in op.view.offsets if isinstance(o, Value))])
+            elif op.PURE:
+                self._need(op.operands())
+
+    def _exits(self) -> bool:
+        """Mark the `break`s and `continue`s of loops that are followed; whether there were new ones."""
+        found = False
+        for op, around in self.around.items():
+            if isinstance(op, Break | Continue) and op not in self.relevant:
+                loop = next((o for o in reversed(around) if isinstance(o, For | While)), None)
+                if loop in self.relevant:
+                    self._mark(op)
+                    found = True
+        return found
+
+
+def control_values(op: Op) -> list[Value]:
+    """What decides whether and how often the regions of `op` run."""
+    if isinstance(op, If | While):
+        return [op.condition]
+    if isinstance(op, For):
+        return [op.count]
+    if isinstance(op, Section) and op.condition is not None:
+        return [op.condition]
+    return []
+
+
+def is_global(view: View) -> bool:
+    return isinstance(view.root, Param)
+
+
+class Lanes:
+    """`fixed(v)`: the value in every thread, where constants and the thread index decide it; `vary(v)`: whether lanes of
+    one warp may disagree about it."""
+
+    def __init__(self, slice_: Slice) -> None:
+        self.slice = slice_
+        self.threads = -(-slice_.kernel.threads // WARP) * WARP
+        self._fixed: dict[Value, NDArray[np.int64] | None] = {}
+        self._vary: dict[Value, bool] = {}
+        self.varying: set[Variable] = set()
+        while True:
+            before = len(self.varying)
+            self._vary.clear()
+            self._visit(slice_.kernel.body, False)
+            if len(self.varying) == before:
+                return
+
+    def fixed(self, value: Value) -> NDArray[np.int64] | None:
+        """[threads, padded to whole warps] int64, or None."""
+        if value not in self._fixed:
+            self._fixed[value] = self._evaluate(value)
+        return self._fixed[value]
+
+    def _evaluate(self, value: Value) -> NDArray[np.int64] | None:
+        op = self.slice.definition.get(value)
+        if isinstance(op, ThreadIndex):
+            return np.arange(self.threads, dtype=np.int64)
+        if isinstance(op, Const) and not isinstance(op.value, float):
+            return np.full(self.threads, int(op.value), dtype=np.int64)
+        if not isinstance(op, Binary | Unary | Select | Cast):
+            return None
+        parts = [self.fixed(v) for v in op.operands()]
+        if any(part is None for part in parts):
+            return None
+        found = _combine(op, parts)
+        return None if not isinstance(found, np.ndarray | int | bool) else _full(found, self.threads)
+
+    def uniform(self, value: Value) -> bool:
+        """Whether a fixed value is the same in all lanes of each warp."""
+        found = self.fixed(value)
+        assert found is not None
+        rows = found.reshape(-1, WARP)
+        return bool((rows == rows[:, :1]).all())
+
+    def vary(self, value: Value) -> bool:
+        if value not in self._vary:
+            self._vary[value] = self._decide(value)
+        return self._vary[value]
+
+    def _decide(self, value: Value) -> bool:
+        if self.fixed(value) is not None:
+            return not self.uniform(value)
+        op = self.slice.definition.get(value)
+        if isinstance(op, VarGet):
+            return op.var in self.varying
+        if isinstance(op, LoadElement) or (op is not None and op.PURE):
+            return any(self.vary(v) for v in op.operands())
+        return False
+
+    def _visit(self, block: Block, divergent: bool) -> None:
+        for op in block.ops:
+            if isinstance(op, VarSet) and op in self.slice.relevant and (divergent or self.vary(op.value)):
+                self.varying.add(op.var)
+            if isinstance(op, VarDeclare) and op in self.slice.relevant and self.vary(op.init):
+                self.varying.add(op.var)
+            if not isinstance(op, MAPS):
+                inner = divergent or isinstance(op, Elect) or any(self.vary(v) for v in control_values(op))
+                for region in op.regions():
+                    self._visit(region, inner)
+
+
+def _combine(op: Op, parts: list[NDArray[np.int64] | None]) -> object:
+    if isinstance(op, Binary):
+        return BINARY[op.op](*parts)
+    if isinstance(op, Cast):
+        return convert(parts[0], op.operand.type, op.result.type)
+    if isinstance(op, Select):
+        condition, then, otherwise = parts
+        assert condition is not None and then is not None and otherwise is not None
+        return np.where(condition != 0, then, otherwise)
+    assert isinstance(op, Unary)
+    operand = parts[0]
+    assert operand is not None
+    if op.op == "lnot":
+        return lnot(operand)
+    return -operand if op.op == "neg" else ~operand
+
+
+def _full(found: NDArray[np.int64] | int | bool, threads: int) -> NDArray[np.int64]:
+    return np.broadcast_to(np.asarray(found).astype(np.int64), (threads,))

@@ -1,0 +1,236 @@
+"""The state of one run: warps, what each group of lanes certainly knows, what has been seen.
+
+Happens-before is kept by vector clocks. A component counts the releases of one agent - lanes of a warp that always act
+together - or the completed phases of one barrier. `vc[a][c] >= n` says: whatever carries the epoch (c, n) certainly
+happened before the next step of agent a.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import numpy as np
+
+from croq.ir.core import Op
+from croq.ir.objects import Buffer, Event, Param
+from croq.verify.faults import Fault, Refine
+from croq.verify.history import History
+from croq.verify.program import Load, Loop, Program, Site
+from croq.verify.regions import Regions
+from croq.verify.values import FULL, UNKNOWN, WARP, Scalar, Undecided, flags
+
+Clock = list[int]
+Epoch = tuple[int, int]  # component, value
+
+
+class Warp:
+    """One warp: where its generator stands, and what is in flight on its behalf."""
+
+    def __init__(self, index: int, base: int, classes: list[tuple[int, int]]) -> None:
+        self.index = index
+        self.base = base  # the lanes that exist
+        self.classes = classes  # (lane mask, agent)
+        self.by_mask: dict[int, tuple[int, ...]] = {}
+        self.run: Generator[None, None, None] | None = None
+        self.held = False  # inside a named barrier
+        self.blocked: tuple[Site, str] | None = None  # what it waits for
+        self.synced = 0  # how often all its lanes have synchronised
+        self.counts: dict[Site, int] = {}  # executions of collective operations
+        self.groups: deque[list[Any]] = deque()  # committed MMA groups that are not waited for
+        self.open: list[Any] = []
+        self.dirty: set[Any] = set()  # fragments touched by ordinary code since the last wgmma.fence
+        self.live: set[Any] = set()  # fragments with defined contents
+        self.trace: list[Site] = []  # warpgroup collectives
+        self.paths: dict[Any, int] = {}  # tile level: generations of waits without an order
+        self.done = False
+
+
+class State:
+    """What the parts of the machine share."""
+
+    def __init__(
+        self,
+        program: Program,
+        partition: list[list[int]],
+        symbols: dict[str, int],
+        place: tuple[int, int, int],
+        oracle: Oracle,
+        record: bool = False,
+    ) -> None:
+        kernel = program.kernel
+        self.program, self.kernel, self.oracle, self.place = program, kernel, oracle, place
+        self.symbols: dict[str, Scalar] = _Symbols(symbols)
+        self.regions = Regions(symbols)
+        self.history = History() if record else None
+        self.warps: list[Warp] = []
+        self.owner: list[Warp] = []  # of each agent
+        self.lanes: list[int] = []  # of each agent
+        for index, classes in enumerate(partition):
+            numbered = [(mask, len(self.owner) + n) for n, mask in enumerate(classes)]
+            warp = Warp(index, sum(classes), numbered)
+            self.warps.append(warp)
+            self.owner += [warp] * len(classes)
+            self.lanes += classes
+        self.agents = len(self.owner)
+        self.components = self.agents
+        self.vc: list[Clock] = []
+        self.fences: list[list[int]] = [[] for _ in range(self.agents)]
+        self.ready: deque[Warp] = deque()
+        self.work = 0
+        self.fuel = 2_000_000
+
+    def component(self) -> int:
+        self.components += 1
+        return self.components - 1
+
+    def start_clocks(self) -> None:
+        """Once all components are known. An agent's own clock starts at 1, so that epoch 0 is known to nobody else."""
+        self.vc = [[0] * self.components for _ in range(self.agents)]
+        for agent in range(self.agents):
+            self.vc[agent][agent] = 1
+
+    # ------------------------------------------------------------------------------------------------------ agents
+    def acting(self, warp: Warp, mask: int) -> tuple[int, ...]:
+        """The agents of the active lanes."""
+        self.work += 1
+        found = warp.by_mask.get(mask)
+        if found is None:
+            for lanes, _ in warp.classes:
+                if lanes & mask not in (0, lanes):
+                    raise Refine(warp.index, mask)
+            found = warp.by_mask[mask] = tuple(agent for lanes, agent in warp.classes if lanes & mask)
+        return found
+
+    def join(self, agent: int, other: Clock) -> None:
+        own = self.vc[agent]
+        self.vc[agent] = [a if a > b else b for a, b in zip(own, other, strict=True)]
+
+    def merged(self, clocks: Iterable[Clock]) -> Clock:
+        return list(map(max, *both)) if len(both := list(clocks)) > 1 else list(both[0])
+
+    def wake(self, warp: Warp) -> None:
+        warp.blocked = None
+        self.ready.append(warp)
+
+    # ------------------------------------------------------------------------------------- called by generated code
+    def tick(self) -> None:
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise Undecided("a loop does not end")
+
+    def loop(self, loop: Loop, count: Scalar) -> int:
+        if count is UNKNOWN:
+            raise Undecided("how often this loop runs depends on data that is not followed", loop.op)
+        trips = max(int(count), 0)
+        loop.trips.add(trips)
+        self.fuel -= trips
+        if self.fuel < 0:
+            raise Undecided("a loop does not end", loop.op)
+        return trips
+
+    def trips(self, loop: Loop, count: int) -> None:
+        loop.trips.add(count)
+
+    def known(self, site: Site | Loop, value: Scalar) -> Scalar:
+        if value is UNKNOWN:
+            raise Undecided("this condition depends on data that is not followed", site.op)
+        return value
+
+    def choice(self, site: Site, value: Scalar) -> bool:
+        decided = bool(self.known(site, value))
+        site.objects["taken" if decided else "skipped"] = True
+        return decided
+
+    def uniform(self, loop: Loop, mask: int, condition: Scalar) -> bool:
+        self.known(loop, condition)
+        if isinstance(condition, np.ndarray):
+            active = condition[flags(mask)] != 0
+            if active.any() != active.all():
+                raise Undecided("lanes of a warp leave this loop at different times", loop.op)
+            return bool(active.any())
+        return bool(condition)
+
+    def together(self, site: Site, mask: int, loop_mask: int) -> None:
+        if mask != loop_mask:
+            raise Undecided("lanes of a warp leave this loop at different times", site.op)
+
+    def load(self, load: Load, mask: int, at: tuple[Scalar, ...], scope: dict[str, Any]) -> Scalar:
+        """A scalar of global memory: any value, but the same for all who read it."""
+        if any(x is UNKNOWN for x in at):
+            return UNKNOWN
+        param = load.op.view.root
+        assert isinstance(param, Param)
+        if any(isinstance(x, np.ndarray) for x in at):
+            columns = [np.broadcast_to(np.asarray(x), (WARP,)) for x in at]
+            return np.array(
+                [
+                    self.oracle.value(self, load, (param.name, *(int(c[lane]) for c in columns)), scope)
+                    if mask >> lane & 1
+                    else 0
+                    for lane in range(WARP)
+                ]
+            )
+        return self.oracle.value(self, load, (param.name, *map(int, at)), scope)
+
+    # ------------------------------------------------------------------------------------------------------ helpers
+    def number(self, value: Scalar, agent: int, what: str, op: Op) -> int:
+        """The one value that the lanes of an agent have."""
+        if value is UNKNOWN:
+            raise Undecided(f"{what} depends on data that is not followed", op)
+        if isinstance(value, np.ndarray):
+            own = value[flags(self.lanes[agent])]
+            if (own != own[0]).any():
+                raise Undecided(f"{what} differs between lanes that act together", op)
+            return int(own[0])
+        return int(value)
+
+    def note(
+        self, warp: Warp | None, site: Site | None, text: str, before: Iterable[int] = (), about: Iterable[object] = ()
+    ) -> int:
+        """Record a moment; its index, or -1 when nothing is recorded."""
+        if self.history is None:
+            return -1
+        return self.history.add(None if warp is None else warp.index, site, text, before, about)
+
+    def check_slot(self, owner: Event | Buffer, slot: int, site: Site, warp: Warp) -> None:
+        if not 0 <= slot < owner.slots:
+            what = "event" if isinstance(owner, Event) else "buffer"
+            raise Fault(
+                "E-6010",
+                f"slot {slot} of `{owner.name}` is used, which has {owner.slots}",
+                site,
+                labels=[(owner.span, f"the {what} is declared here")],
+                hint=f"reduce the index modulo {owner.slots}, or give `{owner.name}` more slots",
+                moments=[self.note(warp, site, f"slot {slot} of {owner.name}")],
+                about={owner},
+                warp=warp.index,
+            )
+
+
+class _Symbols(dict[str, Scalar]):
+    """Values of symbols; one that was not chosen (a floating-point parameter) is not followed."""
+
+    def __missing__(self, key: str) -> Scalar:
+        return UNKNOWN
+
+
+class Oracle:
+    """Values of scalars in global memory: chosen when they are first read, then fixed."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[Any, ...], int] = {}
+
+    def value(self, state: State, load: Load, key: tuple[Any, ...], scope: dict[str, Any]) -> int:
+        if key not in self.values:
+            self.values[key] = self.choose(state, load, key, scope)
+        return self.values[key]
+
+    def choose(self, state: State, load: Load, key: tuple[Any, ...], scope: dict[str, Any]) -> int:
+        return 0
+
+
+def initial_partition(threads: int) -> list[list[int]]:
+    """One group of lanes a warp: those that exist."""
+    return [[(1 << min(WARP, threads - first)) - 1 & FULL] for first in range(0, threads, WARP)]

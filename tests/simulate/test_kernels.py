@@ -1,0 +1,90 @@
+"""Whole programs against NumPy: the shared cases and the shipped kernels, tails included, under several schedules."""
+
+import numpy as np
+import pytest
+
+from croq import simulate
+from croq.simulate.dtypes import DTYPES
+
+SCHEDULES = ["eager", "lazy", "random:1", "random:2"]
+CASES = ["saxpy", "gemm", "gemm_two_halves", "attention"]
+
+
+def _run_case(case, kernel, sizes, schedule):
+    generator = np.random.default_rng(1)
+    arrays, scalars, inputs = {}, {}, {}
+    for name, type_, shape, role in case["args"]:
+        if shape is None:
+            scalars[name] = inputs[name] = role
+            continue
+        extents = tuple(sizes.get(extent, extent) for extent in shape)
+        arrays[name] = generator.uniform(-1, 1, extents).astype(np.float32).astype(DTYPES[type_])
+        if role == "out":
+            arrays[name][...] = np.nan
+        else:
+            inputs[name] = arrays[name].astype(np.float64)
+    report = simulate.run(kernel, arrays, scalars, schedule=schedule)
+    assert report.complete
+    absolute, relative = case["tolerance"]
+    for name, want in case["reference"](**inputs).items():
+        np.testing.assert_allclose(arrays[name].astype(np.float64), want, atol=absolute, rtol=relative)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("size", ["small", "tail"])
+@pytest.mark.parametrize("name", CASES)
+def test_shared_cases(cases, lower, name, size, schedule):
+    (case,) = [c for c in cases if c["kernel"] == name]
+    if size not in case:
+        pytest.skip("the case has no such size")
+    from pathlib import Path
+
+    path = Path(__file__).resolve().parent.parent / "cases" / case["file"]
+    for defines in case.get("defines", [{}]):
+        _run_case(case, lower(path, defines), case[size], schedule)
+
+
+def attention(q, k, v):
+    """Causal attention of [B, S, H, D] in float64."""
+    scores = np.einsum("bihd,bjhd->bhij", q, k) / np.sqrt(q.shape[-1])
+    length = q.shape[1]
+    scores = np.where(np.tri(length, dtype=bool), scores, -np.inf)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhij,bjhd->bihd", p / p.sum(-1, keepdims=True), v)
+
+
+def _attention_arrays(length, heads):
+    generator = np.random.default_rng(3)
+    arrays = {n: generator.standard_normal((1, length, heads, 128)).astype("bfloat16") for n in "QKV"}
+    arrays["O"] = np.full((1, length, heads, 128), np.nan, "bfloat16")
+    return arrays
+
+
+def _check_attention(arrays):
+    want = attention(*(arrays[n].astype(np.float64) for n in "QKV"))
+    np.testing.assert_allclose(arrays["O"].astype(np.float64), want, atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", ["v1", "v2", "v4"])
+@pytest.mark.parametrize("tiles", [1, 2, 3])
+def test_attention(lower, name, tiles, schedule):
+    from pathlib import Path
+
+    kernel = lower(Path(__file__).resolve().parent.parent.parent / "kernels" / f"{name}.co")
+    arrays = _attention_arrays(128 * tiles, 1)
+    simulate.run(kernel, arrays, schedule=schedule)
+    _check_attention(arrays)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_persistent_attention_with_device_functions(lower, schedule):
+    from pathlib import Path
+
+    kernel = lower(Path(__file__).resolve().parent.parent.parent / "kernels" / "v3.co", {"PERSISTENT_CTAS": 2})
+    arrays = _attention_arrays(256, 2)
+    tasks = [bm | head << 8 for head in range(2) for bm in range(2)]
+    arrays["tasks"] = np.array([tasks[0], tasks[3], tasks[1], tasks[2]], np.int32)
+    arrays["offsets"] = np.array([0, 3, 4], np.int32)
+    simulate.run(kernel, arrays, schedule=schedule)
+    _check_attention(arrays)
