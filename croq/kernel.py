@@ -187,6 +187,9 @@ class Kernel:
         return bound
 
     def _prepare(self, bound: Bound) -> tuple[PreparedLaunch, ...]:
+        from croq.driver.device import ensure_context
+
+        ensure_context(bound.device[1])  # kernels are loaded and tensor maps encoded in the current context
         launches = []
         for device, grid in zip(self.devices, bound.grids, strict=True):
             function = self._loaded.kernel(device.name)
@@ -354,7 +357,7 @@ def _host_array(value: ArrayView) -> Any:
     dtype = NUMPY_TYPES[value.dtype]
     span = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
     memory = (ctypes.c_byte * (span * dtype.itemsize)).from_address(value.pointer)
-    return np.ndarray(value.shape, dtype, memory, strides=tuple(s * dtype.itemsize for s in value.strides))
+    return np.ndarray(value.shape, dtype, memoryview(memory), strides=tuple(s * dtype.itemsize for s in value.strides))
 
 
 def _identity(value: ArrayView | Scalar) -> Any:

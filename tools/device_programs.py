@@ -3,8 +3,8 @@
     python tools/device_programs.py --build DIR        compile every variant to DIR; needs NVRTC, no GPU
     python tools/device_programs.py --run DIR          launch them at all their sizes and compare with the references
 
-Each result is one line of the table at the end. A kernel that hangs or faults costs its own line only: a worker process runs
-the cases, and a new one goes on behind the case that ended the last. Exit status 4 when a line is not `ok`.
+Each result is one line of the table at the end. A kernel that hangs or faults costs its own line only: a worker process
+runs the cases, and a new one goes on behind the case that ended the last. Exit status 4 when a line is not `ok`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> int:
     return supervise(options.run, cases, options.only)
 
 
-# ----------------------------------------------------------------------------------------------------------------- build
+# ---------------------------------------------------------------------------------------------------------- build
 def build(folder: Path, cases: Sequence[harness.Case]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     failures = 0
@@ -93,7 +93,7 @@ def _built(folder: Path, case: harness.Case) -> Any:
     return kernel
 
 
-# ------------------------------------------------------------------------------------------------------------------- run
+# ------------------------------------------------------------------------------------------------------------ run
 def work(folder: Path, cases: Sequence[harness.Case], start: int) -> int:
     """One line of JSON before each case and one for each of its sizes; ends at the first fault of the device."""
     for number, case in enumerate(cases[start:], start):
@@ -104,8 +104,20 @@ def work(folder: Path, cases: Sequence[harness.Case], start: int) -> int:
                 _say(case=number, sizes=str(dict(sizes)), faults=_launch(kernel, case, sizes))
         except Exception as error:
             _say(case=number, sizes="", faults=[f"{type(error).__name__}: {error}"])
-            return 1  # the context may be beyond use
+            if not _usable():
+                return 1
     return 0
+
+
+def _usable() -> bool:
+    """Whether the context still works after a fault; one of the device's ends it."""
+    from croq.driver.device import synchronize
+
+    try:
+        synchronize()
+    except Exception:
+        return False
+    return True
 
 
 def _launch(kernel: Any, case: harness.Case, sizes: Any) -> list[str]:

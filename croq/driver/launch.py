@@ -23,6 +23,7 @@ from croq.target.sm90 import limits
 
 Dim3 = tuple[int, int, int]
 _INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+_NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND
 _FORMATS = {
     "s8": "<b", "u8": "<B", "s16": "<h", "u16": "<H", "s32": "<i", "u32": "<I", "s64": "<q", "u64": "<Q",
     "f32": "<f", "f64": "<d", "bool": "<?",
@@ -68,10 +69,10 @@ class Module:
         """The `extern "C"` kernel of that name. Raises LaunchError E-4021 when there is none."""
         with self._lock:
             if name not in self._kernels:
-                status, handle = driver().cuLibraryGetKernel(self._library, name.encode())
-                if int(status) != 0:
+                answer = driver().cuLibraryGetKernel(self._library, name.encode())
+                if int(answer[0]) == _NOT_FOUND:
                     raise LaunchError([make("E-4021", None, f"the module has no kernel `{name}`")])
-                self._kernels[name] = KernelFunction(name, handle, self)
+                self._kernels[name] = KernelFunction(name, check(answer, "cuLibraryGetKernel"), self)
             return self._kernels[name]
 
 

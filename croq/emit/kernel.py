@@ -12,6 +12,7 @@ from croq.emit.ops.tensor_cores import major_text
 from croq.emit.signature import Argument, Arguments, signature
 from croq.emit.templating import render
 from croq.emit.text import Line
+from croq.ir.hw import SetMaxNReg
 from croq.ir.objects import Buffer, Event, Kernel
 from croq.target.sm90.instructions import RegisterKind, Wgmma
 
@@ -60,8 +61,10 @@ def _summary(kernel: Kernel) -> str:
 
 
 def _launch_bounds(kernel: Kernel) -> str:
-    threads = kernel.max_threads or kernel.threads
-    return f"{threads}, {kernel.min_blocks}" if kernel.min_blocks else str(threads)
+    threads, blocks = kernel.max_threads or kernel.threads, kernel.min_blocks
+    if blocks is None and any(isinstance(op, SetMaxNReg) for op in kernel.walk()):
+        blocks = 1  # without it ptxas does not know how many registers a warp starts with, and ignores setmaxnreg
+    return f"{threads}, {blocks}" if blocks else str(threads)
 
 
 def _argument_lines(arguments: Iterable[Argument]) -> list[str]:

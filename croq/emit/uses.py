@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from croq.ir.core import Block, Op, Value
@@ -106,24 +106,25 @@ def _collect(block: Block, loop: int, places: list[tuple[Op, int]], loop_of: dic
 
 
 def _hints(op: Op, uses: Uses) -> None:
+    """What the operation's operands are to it. Operations come last to first, so the first one's word stands."""
     if isinstance(op, (MbarrierArrive, MbarrierExpectTx, MbarrierWait, BulkTensorLoad)) and op.slot is not None:
-        uses.hints.setdefault(op.slot, f"{op.event.name}_slot")
+        uses.hints[op.slot] = f"{op.event.name}_slot"
     if isinstance(op, MbarrierWait):
-        uses.hints.setdefault(op.parity, f"{op.event.name}_parity")
+        uses.hints[op.parity] = f"{op.event.name}_parity"
     if isinstance(op, (BulkTensorLoad, BulkTensorStore)):
-        for n, coord in enumerate(op.coords):
-            uses.hints.setdefault(coord, ("first_col", "first_row")[n] if n < 2 else f"first_{n}")
+        _position_hints(op.coords, uses)
     for view in vars(op).values():
         if isinstance(view, View):
-            _view_hints(view, uses)
+            _position_hints(view.offsets[::-1], uses)
+            if isinstance(view.slot, Value):
+                uses.hints[view.slot] = f"{view.root.name}_slot"
 
 
-def _view_hints(view: View, uses: Uses) -> None:
-    if isinstance(view.slot, Value):
-        uses.hints.setdefault(view.slot, f"{view.root.name}_slot")
-    for n, offset in enumerate(reversed(view.offsets)):
-        if isinstance(offset, Value):
-            uses.hints.setdefault(offset, ("first_col", "first_row")[n] if n < 2 else f"first_{n}")
+def _position_hints(innermost_first: Sequence[Value | int], uses: Uses) -> None:
+    names = ("first",) if len(innermost_first) == 1 else ("first_col", "first_row")
+    for n, position in enumerate(innermost_first):
+        if isinstance(position, Value):
+            uses.hints[position] = names[n] if n < len(names) else f"first_{n}"
 
 
 def hint(value: Value, op: Op | None, uses: Uses) -> str:

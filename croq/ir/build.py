@@ -48,6 +48,7 @@ def _kernel(model: Model, made_from: KernelModel, sink: Sink, text: tuple[str, .
         is_async=made_from.is_async,
         device_text=text,
     )
+    kernel.notes["function"] = made_from.function.function.name
     builder = KernelBuilder(model, made_from, sink, kernel)
     for symbol, param in zip(symbols, params, strict=True):
         if isinstance(symbol, DataSymbol):

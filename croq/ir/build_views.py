@@ -81,7 +81,7 @@ def as_s32(b: KernelBuilder, at: Offset) -> Value:
 
 def element_indices(b: KernelBuilder, expr: ast.At) -> tuple[Value, ...]:
     """The indices of an element access, as s32."""
-    return tuple(expressions.value(b, i, "s32") for i in expr.indices)
+    return tuple(expressions.value(b, i, "s32") for i in b.model.indices[expr])
 
 
 def whole(buffer: Buffer, slot: Offset | None = None) -> View:

@@ -1,11 +1,13 @@
 """Barriers over sets of threads: which instruction, which named-barrier id.
 
 The CTA barrier is id 0 and id 15 stays free for code outside the compiler (`croq::` device helpers, debuggers). Events
-that become named barriers are numbered from 14 down, synchronisation of thread sets from 1 up; a set has one id.
+that become named barriers are numbered from 14 down, synchronisation of thread sets from 1 up; a set has one id. Events
+can do without (they become mbarriers), sets cannot: some ids are kept for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from croq.diagnostics import Sink
@@ -18,6 +20,7 @@ from croq.ir.types import ThreadSet
 from croq.source import Span
 
 FIRST_ID, LAST_ID = 1, 14
+FOR_SETS = 6  # ids that events leave to thread sets: each warpgroup of a CTA of four, all, all but a producer
 
 
 @dataclass
@@ -37,7 +40,7 @@ class BarrierIds:
         return LAST_ID - FIRST_ID + 1 - len(self.by_set) - self.events
 
     def for_event(self) -> int | None:
-        if self.free <= 0:
+        if self.events >= LAST_ID - FIRST_ID + 1 - FOR_SETS:
             return None
         self.events += 1
         return LAST_ID - self.events + 1
@@ -81,9 +84,14 @@ def barrier(kernel: Kernel, threads: ThreadSet, span: Span | None, sink: Sink) -
 
 
 def barrier_each(kernel: Kernel, groups: list[ThreadSet], span: Span | None, sink: Sink) -> list[Op]:
-    """Each group waits for itself. With several groups a thread picks its own by its warp."""
+    """Each group waits for itself."""
+    return each_group(groups, span, lambda group: barrier(kernel, group, span, sink))
+
+
+def each_group(groups: list[ThreadSet], span: Span | None, make: Callable[[ThreadSet], list[Op]]) -> list[Op]:
+    """What each group does for itself; with several groups, of consecutive threads, a thread picks its own's."""
     if len(groups) == 1:
-        return barrier(kernel, groups[0], span, sink)
+        return make(groups[0])
     everyone = groups[0]
     for group in groups[1:]:
         everyone = everyone | group
@@ -98,5 +106,5 @@ def barrier_each(kernel: Kernel, groups: list[ThreadSet], span: Span | None, sin
             build.binary("lt", thread, build.const("s32", last)),
         )
         result += build.take()
-        result.append(If(inside, Block(barrier(kernel, group, span, sink)), None, span=span, threads=everyone))
+        result.append(If(inside, Block(make(group)), None, span=span, threads=everyone))
     return result

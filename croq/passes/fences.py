@@ -1,11 +1,13 @@
 """Proxy fences: where ordinary stores to shared memory meet the copy engine or the tensor cores.
 
 Rules (PTX ISA, "Proxies", "fence.proxy.async")
-    P1  Only buffers that the async proxy reads matter (operands of WGMMA in shared memory, sources of TMA stores).
+    P1  Only buffers that the async proxy uses matter: operands of WGMMA in shared memory, sources of TMA stores,
+        destinations of TMA loads.
     P2  A thread that has written such a buffer by ordinary stores executes `fence.proxy.async` before the next point
-        where it lets others go on: an arrival, a barrier. Once; with nothing written since the last fence, none.
+        where it lets others go on: an arrival, a barrier; or before it starts the copy itself. Once; with nothing
+        written since the last fence, none. A wait for an event lets nobody go on.
     P3  A WGMMA that reads what its own warpgroup wrote without a barrier in between gets the fence and a barrier of the
-        warpgroup: all four warps write, each warp's instruction reads.
+        warpgroup, in front of its `wgmma.fence`: all four warps write, each warp's instruction reads.
     P4  Loads by TMA need none: they are the async proxy, and its completion on an mbarrier is what waiters acquire.
 
 Needs: moves, mma, events. Adds fences and those barriers.
@@ -13,12 +15,13 @@ Needs: moves, mma, events. Adds fences and those barriers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
 from croq.ir.hw import (
+    BulkTensorLoad,
     BulkTensorStore,
     CtaSync,
     Elect,
@@ -28,15 +31,16 @@ from croq.ir.hw import (
     ProxyFence,
     Section,
     WarpSync,
+    WgmmaFence,
     WgmmaIssue,
 )
 from croq.ir.objects import Buffer, Kernel, View
-from croq.ir.scalar import For, If, While
+from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
 from croq.passes.base import Pass
 
-_RELEASES = (CtaSync, NamedBarrierSync, NamedBarrierArrive, MbarrierArrive, WarpSync)
+State = dict[Buffer, ThreadSet | None]  # written since the last fence on some path -> by whom; None: by somebody
 
 
 @dataclass(frozen=True)
@@ -44,89 +48,138 @@ class Fences(Pass):
     name: ClassVar[str] = "fences"
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        _Walk(kernel, sink).block(kernel.body, set())
+        _Flow(kernel, sink, _used_by_async_proxy(kernel)).block(kernel.body, {})
 
 
-class _Walk:
-    def __init__(self, kernel: Kernel, sink: Sink) -> None:
-        self.kernel = kernel
-        self.sink = sink
-        self.async_read = set(_read_by_async_proxy(kernel))
+@dataclass
+class _Flow:
+    """Forward data flow. Loops are followed without `inserting` until nothing changes, then once more with it."""
 
-    def block(self, block: Block, dirty: set[Buffer]) -> set[Buffer]:
-        """Insert fences; `dirty`: what was written since the last fence, on some path. Gives the set at the end."""
+    kernel: Kernel
+    sink: Sink
+    relevant: set[Buffer]
+    inserting: bool = True
+    breaks: list[State | None] = field(default_factory=list)  # of the loops around: states at their `break`s,
+    continues: list[State | None] = field(default_factory=list)  # and at their `continue`s
+
+    def block(self, block: Block, state: State | None) -> State | None:
+        """The state at the end of the block; None where its end is not reached."""
         result: list[Op] = []
-        for op in block.ops:
-            before, dirty = self._before(op, dirty)
-            result += [*before, op]
-            dirty = self._inside(op, dirty)
-            dirty |= self._writes(op)
-        block.ops[:] = result
-        return dirty
+        for position, op in enumerate(block.ops):
+            if state is not None:
+                result += self.before(op, block.ops[position + 1 : position + 2], state)
+                state = self.through(op, state)
+            result.append(op)
+        if self.inserting:
+            block.ops[:] = result
+        return state
 
-    def _before(self, op: Op, dirty: set[Buffer]) -> tuple[list[Op], set[Buffer]]:
-        if not dirty:
-            return [], dirty
+    def before(self, op: Op, following: list[Op], state: State) -> list[Op]:
+        """P2, P3: what goes in front of `op`. The threads of `op` have nothing unfenced behind it."""
+        reads = _operands(following[0]) if isinstance(op, WgmmaFence) and following else set()
+        unfenced = {buffer for buffer, writers in state.items() if _meet(writers, op.threads)}
+        starts = _moved(op) if isinstance(op, Elect) else set()
+        if not unfenced or not (_is_release(op) or unfenced & (reads | starts)):
+            return []
+        for buffer in unfenced:
+            _remove(state, buffer, op.threads)
         fence = ProxyFence(span=op.span, threads=op.threads)
-        if isinstance(op, WgmmaIssue):
-            read = {v.root for v in (op.a, op.b) if isinstance(v, View) and isinstance(v.root, Buffer)}
-            if not read & dirty or op.threads is None:
-                return [], dirty
-            groups = [ThreadSet(((start, start + 128),)) for a, b in op.threads.ranges for start in range(a, b, 128)]
-            return [fence, *barrier_each(self.kernel, groups, op.span, self.sink)], set()
-        if isinstance(op, _RELEASES) or (isinstance(op, Elect) and _has_release(op)):
-            return [fence], set()
-        return [], dirty
+        if not reads or op.threads is None or not self.inserting:
+            return [fence]
+        groups = [ThreadSet(((start, start + 128),)) for a, b in op.threads.ranges for start in range(a, b, 128)]
+        return [fence, *barrier_each(self.kernel, groups, op.span, self.sink)]
 
-    def _inside(self, op: Op, dirty: set[Buffer]) -> set[Buffer]:
+    def through(self, op: Op, state: State) -> State | None:
         if isinstance(op, If):
-            after = self.block(op.then, set(dirty))
-            other = self.block(op.otherwise, set(dirty)) if op.otherwise is not None else dirty
-            return after | other
+            other = dict(state)
+            after = self.block(op.then, state)
+            return _join(after, self.block(op.otherwise, other) if op.otherwise is not None else other)
         if isinstance(op, (For, While)):
-            carried = self._written_in(op)
-            for region in op.regions():
-                carried = self.block(region, dirty | carried)
-            return dirty | carried
-        if isinstance(op, Section):
-            after = self.block(op.body, set(dirty))
-            return dirty | after if op.condition is not None else after
+            return self.loop(op, state)
+        if isinstance(op, (Break, Continue)):
+            exits = self.breaks if isinstance(op, Break) else self.continues
+            exits[-1] = _join(exits[-1], state)
+            return None
+        if isinstance(op, Section) and op.condition is not None:
+            return _join(dict(state), self.block(op.body, state))
+        after = state
         for region in op.regions():
-            dirty = self.block(region, dirty)
-        return dirty
+            after = self.block(region, after) or {}
+        for effect in op.effects():
+            if effect.kind == "write" and not effect.until_wait and isinstance(effect.target, View):
+                self.write(effect.target, op.threads, after)
+        return after
 
-    def _written_in(self, op: Op) -> set[Buffer]:
-        """What one iteration may leave written at its end: everything after the last release on its top level."""
-        left: set[Buffer] = set()
-        for region in op.regions():
-            for inner in region.ops:
-                if isinstance(inner, _RELEASES):
-                    left = set()
-                for nested in [inner, *(o for r in inner.regions() for o in r.walk())]:
-                    left |= self._writes(nested)
-        return left
+    def write(self, view: View, threads: ThreadSet | None, state: State) -> None:
+        if isinstance(view.root, Buffer) and view.root in self.relevant:
+            before = state.get(view.root, ThreadSet(()))
+            state[view.root] = None if before is None or threads is None else before | threads
 
-    def _writes(self, op: Op) -> set[Buffer]:
-        """Buffers that matter (P1) and that `op` writes by ordinary stores."""
-        return {
-            effect.target.root
-            for effect in op.effects()
-            if effect.kind == "write"
-            and not effect.until_wait
-            and isinstance(effect.target, View)
-            and effect.target.root in self.async_read
-        }
+    def loop(self, op: For | While, state: State) -> State | None:
+        inserting, self.inserting = self.inserting, False
+        head: State | None = state
+        while (again := _join(head, self.iteration(op, head)[1])) != head:
+            head = again
+        self.inserting = inserting
+        return self.iteration(op, head)[0]
+
+    def iteration(self, op: For | While, head: State | None) -> tuple[State | None, State | None]:
+        """States behind the loop, and at the end of an iteration that begins with `head`."""
+        self.breaks.append(None)
+        self.continues.append(None)
+        start = dict(head) if head is not None else None
+        if isinstance(op, While):
+            start = self.block(op.head, start)
+        after = self.block(op.body, dict(start) if start is not None else None)
+        return _join(start, self.breaks.pop()), _join(after, self.continues.pop())
 
 
-def _read_by_async_proxy(kernel: Kernel) -> list[Buffer]:
-    found: list[Buffer] = []
+def _join(a: State | None, b: State | None) -> State | None:
+    if a is None or b is None:
+        return b if a is None else a
+    joined = dict(a)
+    for buffer, threads in b.items():
+        mine = joined.get(buffer, ThreadSet(()))
+        joined[buffer] = None if mine is None or threads is None else mine | threads
+    return joined
+
+
+def _meet(writers: ThreadSet | None, threads: ThreadSet | None) -> bool:
+    return writers is None or threads is None or bool(len(writers & threads))
+
+
+def _remove(state: State, buffer: Buffer, threads: ThreadSet | None) -> None:
+    writers = state[buffer]
+    rest = ThreadSet(()) if writers is None or threads is None else writers - threads
+    if len(rest):
+        state[buffer] = rest
+    else:
+        del state[buffer]
+
+
+def _is_release(op: Op) -> bool:
+    if isinstance(op, NamedBarrierSync):
+        return op.event is None
+    if isinstance(op, Elect):
+        return any(isinstance(inner, MbarrierArrive) for inner in op.body.walk())
+    return isinstance(op, (CtaSync, NamedBarrierArrive, MbarrierArrive, WarpSync))
+
+
+def _operands(op: Op) -> set[Buffer]:
+    views = (op.a, op.b) if isinstance(op, WgmmaIssue) else ()
+    return {view.root for view in views if isinstance(view, View) and isinstance(view.root, Buffer)}
+
+
+def _moved(op: Op) -> set[Buffer]:
+    """Buffers that TMA instructions of an elected thread move from or to."""
+    moves = [inner for region in op.regions() for inner in region.walk()]
+    views = [m.source for m in moves if isinstance(m, BulkTensorStore)]
+    views += [m.dest for m in moves if isinstance(m, BulkTensorLoad)]
+    return {view.root for view in views if isinstance(view.root, Buffer)}
+
+
+def _used_by_async_proxy(kernel: Kernel) -> set[Buffer]:
+    found = _moved(Section("", "block", False, None, kernel.body))
     for op in kernel.walk():
-        views = [op.source] if isinstance(op, BulkTensorStore) else []
-        if isinstance(op, WgmmaIssue):
-            views = [v for v in (op.a, op.b) if isinstance(v, View)]
-        found += [v.root for v in views if isinstance(v.root, Buffer)]
+        found |= _operands(op)
     return found
-
-
-def _has_release(op: Elect) -> bool:
-    return any(isinstance(inner, MbarrierArrive) for inner in op.body.walk())

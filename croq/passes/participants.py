@@ -6,9 +6,14 @@ Rules
         thread index and constants (any affine or other condition: it is evaluated for each thread).
     P3  A condition that is the same in all threads leaves the set alone: they all run the branch, or none does.
     P4  Any other condition makes the set unknown (`threads` None); operations that need to know it report E-2101.
-    P5  An effect at CTA level of a kernel that has inner parallels is one thread's (language reference 7.2).
-    P6  A role that is not `.async` ends with a barrier of the threads around it; an inner parallel that follows or
-        repeats ordinary accesses to shared memory is ordered against them by a CTA barrier on entry and on exit.
+    P5  An effect at CTA level of a kernel that has inner parallels is one thread's (language reference 7.2), between
+        barriers of the CTA where all threads use the same data at CTA level.
+    P6  A role that is not `.async` ends with a barrier of the threads around it. A barrier of the CTA stands before an
+        inner parallel that ordinary accesses of the CTA's own code may precede, and after one that may be repeated or
+        followed by those or by another inner parallel.
+    P7  A loop that threads may leave, or cut an iteration of, at different times (`break`, `continue` under a condition
+        that varies) has a body of unknown threads, as one has whose count varies.
+    P8  What no thread executes is dropped; a role of no thread is worth a warning (W-2102).
 
 Needs: tile IR from the builder. Adds: `threads` on every operation; no `scope` and no `role` is left.
 """
@@ -21,11 +26,12 @@ from typing import ClassVar, Literal
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
 from croq.ir.hw import CtaSync, Elect, RegMap, Section
-from croq.ir.objects import Buffer, Kernel, View
-from croq.ir.scalar import Call, For, If, StoreElement, While
-from croq.ir.tile import BufferFill, DmaCopy, EventTrigger, FragMap, Role, Scope, Sync, TmaLoad, TmaStore
+from croq.ir.objects import Kernel
+from croq.ir.scalar import For, FragDeclare, If, While
+from croq.ir.tile import FragMap, Role, Scope, Sync
 from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
+from croq.passes.cta_level import CtaAccesses, is_single
 from croq.passes.threads import ThreadAnalysis
 
 Level = Literal["block", "group-4", "group", "thread"]
@@ -44,46 +50,48 @@ class _Walk:
         self.kernel = kernel
         self.sink = sink
         self.analysis = ThreadAnalysis(kernel)
-        self.has_scopes = any(isinstance(op, Scope) for op in kernel.walk())
+        self.accesses = CtaAccesses(kernel)
 
     def run(self) -> None:
-        everyone = ThreadSet.all(self.kernel.threads)
-        self._block(self.kernel.body, everyone, level="block", in_loop=False)
+        self._block(self.kernel.body, ThreadSet.all(self.kernel.threads), "block")
+        alive = {op.frag for op in self.kernel.walk() if isinstance(op, FragDeclare)}
+        self.kernel.fragments[:] = [frag for frag in self.kernel.fragments if frag in alive]  # P8
 
-    def _block(self, block: Block, threads: ThreadSet | None, level: Level, in_loop: bool) -> None:
+    def _block(self, block: Block, threads: ThreadSet | None, level: Level) -> None:
         result: list[Op] = []
-        for position, op in enumerate(block.ops):
+        for op in block.ops:
             op.threads = threads
             if isinstance(op, Scope):
-                result += self._scope(op, block, position, threads, level, in_loop)
+                result += self._scope(op, threads, level)
             elif isinstance(op, Role):
-                result += self._role(op, threads, level, in_loop)
-            elif level == "block" and self.has_scopes and isinstance(op, (StoreElement, Call, EventTrigger)):
-                op.threads = ThreadSet.all(1)
-                result.append(Elect("set", 0, Block([op]), span=op.span, threads=threads))
+                result += self._role(op, threads, level)
+            elif level == "block" and self.accesses.scopes and is_single(op):
+                result += self._once(op, threads)
             else:
-                self._regions(op, threads, level, in_loop)
+                self._regions(op, threads, level)
                 result.append(op)
         block.ops[:] = result
 
-    def _regions(self, op: Op, threads: ThreadSet | None, level: Level, in_loop: bool) -> None:
+    def _regions(self, op: Op, threads: ThreadSet | None, level: Level) -> None:
         if isinstance(op, If):
-            self._block(op.then, self._narrow(op, threads, True), level, in_loop)
+            self._branch(op.then, self._narrow(op, threads, True), level)
             if op.otherwise is not None:
-                self._block(op.otherwise, self._narrow(op, threads, False), level, in_loop)
-        elif isinstance(op, For):
-            inner = None if self.analysis.varies(op.count) else threads
-            self._block(op.body, inner, level, True)
-        elif isinstance(op, While):
-            inner = None if self.analysis.varies(op.condition) else threads
-            self._block(op.head, inner, level, True)
-            self._block(op.body, inner, level, True)
+                self._branch(op.otherwise, self._narrow(op, threads, False), level)
+        elif isinstance(op, (For, While)):
+            uneven = self.analysis.varies(op.count if isinstance(op, For) else op.condition)
+            for region in op.regions():
+                self._block(region, None if uneven or self.analysis.exits_apart(op) else threads, level)
         elif isinstance(op, (FragMap, RegMap)):
             for region in op.regions():
                 self._map_body(region, threads)
         else:
             for region in op.regions():
-                self._block(region, threads, level, in_loop)
+                self._block(region, threads, level)
+
+    def _branch(self, block: Block, threads: ThreadSet | None, level: Level) -> None:
+        if threads is not None and not len(threads):
+            block.ops.clear()
+        self._block(block, threads, level)
 
     def _map_body(self, block: Block, threads: ThreadSet | None) -> None:
         """Inside `apply` threads work each on their own elements: nothing collective may stand there."""
@@ -98,7 +106,7 @@ class _Walk:
             return ThreadSet.of(t for t in threads if bool(known[t]) == sense)
         return None if self.analysis.varies(op.condition) else threads
 
-    def _role(self, op: Role, threads: ThreadSet | None, level: Level, in_loop: bool) -> list[Op]:
+    def _role(self, op: Role, threads: ThreadSet | None, level: Level) -> list[Op]:
         known = self.analysis.static(op.condition)
         inner: ThreadSet | None
         if threads is None or (known is None and self.analysis.varies(op.condition)):
@@ -107,48 +115,46 @@ class _Walk:
             inner = threads
         else:
             inner = ThreadSet.of(t for t in threads if known[t])
-            if not len(inner):
-                self.sink.warning(
-                    "W-2102", op.span, "no thread runs this block", notes=["the condition is false in every thread"]
-                )
-        self._block(op.body, inner, level, in_loop)
-        label = _condition_text(op)
-        section = Section(label, level, True, op.condition, op.body, span=op.span, threads=inner)
+        section: list[Op] = []
+        if inner is not None and not len(inner):
+            notes = ["the condition is false in every thread that comes here"]
+            self.sink.warning("W-2102", op.span, "no thread runs this block", notes=notes)
+        else:
+            self._block(op.body, inner, level)
+            label = _condition_text(op)
+            section = [Section(label, level, True, op.condition, op.body, span=op.span, threads=inner)]
         if op.is_async:
-            return [section]
-        return [section, Sync("block" if level == "thread" else level, span=op.span, threads=threads)]
+            return [*section]
+        return [*section, Sync("block" if level == "thread" else level, span=op.span, threads=threads)]
 
-    def _scope(
-        self, op: Scope, block: Block, position: int, threads: ThreadSet | None, level: Level, in_loop: bool
-    ) -> list[Op]:
-        self._block(op.body, threads, op.level, in_loop)
+    def _scope(self, op: Scope, threads: ThreadSet | None, level: Level) -> list[Op]:
+        self._block(op.body, threads, op.level)
         section = Section("", op.level, False, None, op.body, span=op.span, threads=threads)
-        if level != "block" or not self.has_scopes:
+        if level != "block":
             return [section]
-        before = any(_touches_shared(other) for other in block.ops[:position])
-        after = any(
-            _touches_shared(other) or isinstance(other, (Scope, Section)) for other in block.ops[position + 1 :]
-        )
-        result: list[Op] = []
+        return self._between(self.accesses.enter(op), section, self.accesses.leave(op))
+
+    def _once(self, op: Op, threads: ThreadSet | None) -> list[Op]:
+        """P5."""
+        before, after = self.accesses.around(op)
+        op.threads = ThreadSet.all(1)
+        return self._between(before, Elect("set", 0, Block([op]), span=op.span, threads=threads), after)
+
+    def _between(self, before: bool, op: Op, after: bool) -> list[Op]:
+        if op.threads is None and (before or after):
+            self.sink.error(
+                "E-2101",
+                op.span,
+                "which threads come here depends on run-time values that differ between threads",
+                notes=["all threads of the CTA must wait for one another around this statement"],
+                hint="move it out of the divergent `if` or loop",
+            )
+        result: list[Op] = [op]
         if before:
-            result.append(CtaSync(span=op.span, threads=threads))
-        result.append(section)
-        if in_loop or after:
-            result.append(CtaSync(span=op.span, threads=threads))
+            result.insert(0, CtaSync(span=op.span, threads=op.threads))
+        if after:
+            result.append(CtaSync(span=op.span, threads=op.threads))
         return result
-
-
-def _touches_shared(op: Op) -> bool:
-    """Ordinary accesses that are not ordered already by what they stand for (moves synchronise themselves)."""
-    for inner in [op, *(o for region in op.regions() for o in region.walk())]:
-        if isinstance(inner, (DmaCopy, TmaLoad, TmaStore)):
-            continue
-        if isinstance(inner, BufferFill):
-            return True
-        for effect in inner.effects():
-            if isinstance(effect.target, View) and isinstance(effect.target.root, Buffer):
-                return True
-    return False
 
 
 def _condition_text(op: Role) -> str:

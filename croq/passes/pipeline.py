@@ -14,6 +14,7 @@ from croq.passes.fragments import Fragments
 from croq.passes.futures import Futures
 from croq.passes.mma import MmaLowering
 from croq.passes.moves import Moves
+from croq.passes.narrow import Narrow
 from croq.passes.participants import Participants
 from croq.passes.prologue import Prologue
 from croq.passes.registers import Registers
@@ -32,6 +33,7 @@ def passes() -> list[Pass]:
         Swizzles(),  # before mma and moves: operands and boxes follow the buffer's layout
         Events(),  # before moves: a load is issued against the barrier that its event became
         Moves(),
+        Narrow(),  # after moves, which elect who issues
         MmaLowering(),  # after fragments: zero fills that an MMA absorbs are `reg.fill` by then
         Futures(),
         Releases(),  # a check; after futures, whose waits know what they complete

@@ -63,8 +63,10 @@ class ThreadAnalysis:
         self._varies: dict[Value, bool] = {}
         self._varying_vars: set[Variable] = set()
         self._diverging_loops: set[Op] = set()
+        self._inside: dict[Block, Mask] = {}
         self._stores: dict[Variable, list[Mask]] = {}
         self._masks: dict[Op, Mask] = {}  # of the reads of variables
+        self._collect(kernel.body, np.ones(self.threads, dtype=np.bool_))
         self._find_varying_variables(kernel.body)
 
     # ------------------------------------------------------------------------------------------------- static values
@@ -129,60 +131,71 @@ class ThreadAnalysis:
         """Whether threads that run the loop together may leave it, or one of its iterations, at different times."""
         return loop in self._diverging_loops
 
-    def _find_varying_variables(self, body: Block) -> None:
-        """A variable varies when a varying value is stored in it, or any value under control flow that varies."""
-        everyone = np.ones(self.threads, dtype=np.bool_)
-        while True:
-            before = len(self._varying_vars), len(self._diverging_loops)
-            self._varies.clear()
-            self._stores.clear()
-            self._visit(body, everyone, divergent=False, loop=None, apart=False)
-            if (len(self._varying_vars), len(self._diverging_loops)) == before:
-                return
-
-    def _visit(self, block: Block, mask: Mask, divergent: bool, loop: Op | None, apart: bool) -> None:
-        """`divergent`: threads of `mask` may disagree about running the block; `apart`: since the start of `loop`."""
+    def _collect(self, block: Block, mask: Mask) -> None:
+        """Which threads run each region, as far as static conditions say, and so read and assign variables."""
+        self._inside[block] = mask
         for op in block.ops:
             if isinstance(op, VarGet):
                 self._masks[op] = mask
             elif isinstance(op, (VarSet, VarDeclare)):
                 self._stores.setdefault(op.var, []).append(mask)
-                if self.varies(op.value if isinstance(op, VarSet) else op.init) or (
-                    divergent and isinstance(op, VarSet)
-                ):
+            known = self._known_condition(op)
+            for region in op.regions():
+                if known is None:
+                    self._collect(region, mask)
+                else:
+                    other = isinstance(op, If) and region is op.otherwise
+                    self._collect(region, mask & ((known == 0) if other else (known != 0)))
+
+    def _known_condition(self, op: Op) -> NDArray[np.int64] | None:
+        condition = op.condition if isinstance(op, (If, Role, Section)) else None
+        return None if condition is None else self.static(condition)
+
+    def _find_varying_variables(self, body: Block) -> None:
+        """A variable varies when a varying value is stored in it, or any value under control flow that varies."""
+        while True:
+            before = len(self._varying_vars), len(self._diverging_loops)
+            self._varies.clear()
+            self._visit(body, divergent=False, loop=None, apart=False)
+            if (len(self._varying_vars), len(self._diverging_loops)) == before:
+                return
+
+    def _visit(self, block: Block, divergent: bool, loop: Op | None, apart: bool) -> None:
+        """`divergent`: the threads of one *role* may disagree about running the block; roles themselves do not count.
+
+        `apart`: the threads that run `loop` together may disagree, roles and other static conditions included.
+        """
+        for op in block.ops:
+            if isinstance(op, (VarSet, VarDeclare)):
+                value = op.value if isinstance(op, VarSet) else op.init
+                if self.varies(value) or (divergent and isinstance(op, VarSet)):
                     self._varying_vars.add(op.var)
             elif isinstance(op, (Break, Continue)) and apart and loop is not None:
                 self._diverging_loops.add(loop)
-            self._visit_regions(op, mask, divergent, loop, apart)
-
-    def _visit_regions(self, op: Op, mask: Mask, divergent: bool, loop: Op | None, apart: bool) -> None:
-        known = self.static(op.condition) if isinstance(op, (If, Role, Section)) and op.condition is not None else None
-        if isinstance(op, (For, While)):
-            decides = op.count if isinstance(op, For) else op.condition
-            divergent = divergent or self.varies(decides) or op in self._diverging_loops
-            loop, apart = op, False
-        elif known is None:
-            divergent = divergent or isinstance(op, (FragMap, RegMap)) or self._branches_apart(op)
-            apart = apart or self._branches_apart(op)
-        else:
-            apart = apart or bool(known[mask].any() and not known[mask].all())
-        for region in op.regions():
-            inside = mask
-            if known is not None:
-                inside = mask & ((known == 0) if isinstance(op, If) and region is op.otherwise else (known != 0))
-            self._visit(region, inside, divergent, loop, apart)
+            known = self._known_condition(op)
+            here = known[self._inside[block]] != 0 if known is not None else None
+            uneven = here is None and self._branches_apart(op)
+            split = uneven or (here is not None and bool(here.any() and not here.all()))
+            for region in op.regions():
+                if isinstance(op, (For, While)):
+                    self._visit(region, divergent or uneven, op, False)
+                else:
+                    self._visit(region, divergent or uneven, loop, apart or split)
 
     def _branches_apart(self, op: Op) -> bool:
-        condition = op.condition if isinstance(op, (If, Role, Section)) else None
-        return condition is not None and self.varies(condition)
+        """Whether threads may disagree about running the operation's regions, for other reasons than static ones."""
+        if isinstance(op, (For, While)):
+            return self.varies(op.count if isinstance(op, For) else op.condition) or op in self._diverging_loops
+        if isinstance(op, (If, Role, Section)):
+            return op.condition is not None and self.varies(op.condition)
+        return isinstance(op, (FragMap, RegMap))
 
     def _set_by_some(self, read: VarGet) -> bool:
-        """Whether some of the threads that read the variable, but not all, have run an assignment to it."""
+        """Whether only some of the threads that read the variable here have run one of its assignments."""
         mask = self._masks.get(read)
         if mask is None:
             return False
-        reached = [bool(store[mask].any()) != bool(store[mask].all()) for store in self._stores.get(read.var, [])]
-        return any(reached)
+        return any(store[mask].any() and not store[mask].all() for store in self._stores[read.var])
 
     # --------------------------------------------------------------------------------------------------------- groups
     def groups(self, values: Iterable[Value], threads: ThreadSet) -> list[ThreadSet]:
@@ -213,8 +226,10 @@ def _wrapped(value: NDArray[np.int64], type: str) -> NDArray[np.int64]:
     bits = int(type[1:]) if type in INTEGERS else 64
     if bits == 64:
         return value
-    low = value & ((1 << bits) - 1)
-    return low - ((low >> (bits - 1)) << bits) if type[0] == "s" else low
+    low: NDArray[np.int64] = value & ((1 << bits) - 1)
+    if type[0] == "s":
+        low -= (low >> (bits - 1)) << bits
+    return low
 
 
 def _unary(op: str, operand: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -82,7 +82,7 @@ def _at(state: State, expr: ast.At) -> Scalar:
         )
         return ERROR
     varies = frozenset[ScalarSymbol]()
-    for index in expr.indices:
+    for index in state.model.indices[expr]:
         varies |= state.model.types[index].varies
     base = state.model.views.get(expr.base)
     if base is not None:
@@ -92,8 +92,10 @@ def _at(state: State, expr: ast.At) -> Scalar:
 
 def element(state: State, expr: ast.At) -> str | None:
     """Check an element access (read or written) and give the element's type."""
+    indices = names.expanded(state, expr.indices)
+    state.model.indices[expr] = indices
     if is_fragment(state, expr.base):
-        return _fragment_element(state, expr)
+        return _fragment_element(state, expr, indices)
     if isinstance(expr.base, (ast.Name, ast.Subscript)):
         base = expr.base.base if isinstance(expr.base, ast.Subscript) else expr.base
         if isinstance(base, ast.Name) and isinstance(names.find(state, base.id), EventSymbol):
@@ -106,18 +108,18 @@ def element(state: State, expr: ast.At) -> str | None:
             return None
     found = view(state, expr.base)
     if found is None:
-        for index in expr.indices:
+        for index in indices:
             scalar(state, index)
         return None
-    if len(expr.indices) != found.rank:
+    if len(indices) != found.rank:
         state.sink.error(
             "E-406",
             expr.span,
-            f"{len(expr.indices)} indices are given for data of rank {found.rank}",
+            f"{len(indices)} indices are given for data of rank {found.rank}",
             notes=[f"its shape is {shape_text(found.shape)}"],
         )
         return None
-    for index, extent in zip(expr.indices, found.shape, strict=True):
+    for index, extent in zip(indices, found.shape, strict=True):
         _element_index(state, index, extent)
     return found.element
 
@@ -137,9 +139,9 @@ def _element_index(state: State, expr: ast.Expr, extent: Dim) -> None:
         )
 
 
-def _fragment_element(state: State, expr: ast.At) -> str | None:
+def _fragment_element(state: State, expr: ast.At, given: tuple[ast.Expr, ...]) -> str | None:
     use = fragment(state, expr.base)
-    indices = [integer_of(state, index, "E-406", "an index") for index in expr.indices]
+    indices = [integer_of(state, index, "E-406", "an index") for index in given]
     if use is None or any(index.is_error for index in indices):
         return None
     symbol = use.fragment
@@ -152,8 +154,8 @@ def _fragment_element(state: State, expr: ast.At) -> str | None:
             hint=f"write `apply {{i, j}} in {symbol.name}.span ...`",
         )
         return None
-    _check_iterators(state, expr, symbol)
-    rank = len(expr.indices)
+    _check_iterators(state, expr, given, symbol)
+    rank = len(given)
 
     def check() -> None:
         if symbol.shape is not None and len(symbol.shape) != rank:
@@ -168,11 +170,11 @@ def _fragment_element(state: State, expr: ast.At) -> str | None:
     return symbol.element
 
 
-def _check_iterators(state: State, expr: ast.At, symbol: FragmentSymbol) -> None:
+def _check_iterators(state: State, expr: ast.At, indices: tuple[ast.Expr, ...], symbol: FragmentSymbol) -> None:
     """Indices of a fragment are the iterators of the apply, in order: only then is the access inside the thread."""
     assert state.apply is not None
     iterators = state.apply.iterators
-    given = [state.model.symbols.get(index) if isinstance(index, ast.Name) else None for index in expr.indices]
+    given = [state.model.symbols.get(index) if isinstance(index, ast.Name) else None for index in indices]
     if given == list(iterators[: len(given)]):
         return
     wanted = ", ".join(i.name for i in iterators)

@@ -16,8 +16,10 @@ from croq.syntax import ast
 
 
 def declare_event(state: State, stmt: ast.EventDecl) -> None:
-    if stmt.storage == "global":
-        state.unsupported(stmt.span, "a global event")
+    if stmt.storage != "shared":
+        state.unsupported(
+            stmt.span, f"an event in {stmt.storage or 'default'} storage", f"write `shared event {stmt.name};`"
+        )
         names.poison(state, stmt.name, stmt.name_span, stmt)
         return
     if not state.on_device:

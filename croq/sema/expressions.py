@@ -21,6 +21,7 @@ from croq.sema.symbols import (
     PoisonSymbol,
     ScalarSymbol,
     Symbol,
+    TupleSymbol,
     ViewSymbol,
 )
 from croq.sema.types import (
@@ -147,6 +148,8 @@ def _not_a_value(state: State, span: Span, symbol: Symbol) -> None:
     hint = None
     if isinstance(symbol, (DataSymbol, ViewSymbol, FragmentSymbol)):
         hint = f"read an element with `{symbol.name}.at(...)`"
+    elif isinstance(symbol, TupleSymbol):
+        hint = f"name one of its variables: {', '.join(f'`{member.name}`' for member in symbol.members)}"
     elif isinstance(symbol, EventSymbol):
         hint = "an event stands only in `wait` and `trigger`"
     elif isinstance(symbol, FutureSymbol):

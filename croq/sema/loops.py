@@ -59,8 +59,7 @@ def declare_range(state: State, within: ast.Within) -> None:
         names.declare(state, ScalarSymbol(name.id, name.span, _iterator(count), origin="iterator"), name)
     for name in within.names[len(counts) :]:
         names.poison(state, name.id, name.span, name)
-    if within.tuple_name is not None:
-        state.unsupported(within.span, "a name for the whole group of iteration variables")
+    names.declare_group(state, within.tuple_name, within)
 
 
 def _iterator(count: Scalar) -> Scalar:

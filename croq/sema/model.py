@@ -86,6 +86,7 @@ class Model:
     loops: dict[ast.Name, ScalarSymbol] = field(
         default_factory=dict
     )  # `foreach i`: the running i, symbols has the `with`'s
+    indices: dict[ast.At, tuple[ast.Expr, ...]] = field(default_factory=dict)  # of element accesses, groups expanded
     ranges: dict[ast.Within, tuple[Scalar, ...]] = field(default_factory=dict)  # counts of the iteration variables
 
     @property

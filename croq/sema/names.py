@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from croq.sema.state import State
-from croq.sema.symbols import DataSymbol, FutureSymbol, PoisonSymbol, ScalarSymbol, Scope, Symbol
+from croq.sema.symbols import DataSymbol, FutureSymbol, PoisonSymbol, ScalarSymbol, Scope, Symbol, TupleSymbol
 from croq.source import Span
 from croq.syntax import ast
 
@@ -24,7 +24,7 @@ def scope_of(state: State, symbol: Symbol) -> Scope | None:
 
 def use(state: State, expr: ast.Name, *, code: str = "E-314") -> Symbol | None:
     """What `expr` refers to, recorded in the model; reports a name that is not declared."""
-    symbol = find(state, expr.id)
+    symbol = state.model.symbols.get(expr) or find(state, expr.id)  # a member of a group is resolved already
     if symbol is None:
         _undeclared(state, expr.id, expr.span, code)
         return None
@@ -61,6 +61,21 @@ def _undeclared(state: State, name: str, span: Span, code: str) -> None:
     state.sink.error(code, span, f"{what} `{name}`", labels=labels, hint=hint)
 
 
+def expanded(state: State, indices: tuple[ast.Expr, ...]) -> tuple[ast.Expr, ...]:
+    """Indices in which each group of variables is replaced by its members."""
+    found: list[ast.Expr] = []
+    for index in indices:
+        symbol = find(state, index.id) if isinstance(index, ast.Name) else None
+        if not isinstance(symbol, TupleSymbol):
+            found.append(index)
+            continue
+        for member in symbol.members:
+            name = ast.Name(index.span, member.name)
+            state.model.symbols[name] = member
+            found.append(name)
+    return tuple(found)
+
+
 def declare(state: State, symbol: Symbol, node: ast.Node | None = None) -> None:
     """Put `symbol` into the current scope; `node` is the statement or iterator that declares it."""
     if node is not None:
@@ -72,6 +87,14 @@ def declare(state: State, symbol: Symbol, node: ast.Node | None = None) -> None:
     if old is not None and not isinstance(old, PoisonSymbol):
         _redeclared(state, symbol, old)
     state.scope.names[symbol.name] = symbol
+
+
+def declare_group(state: State, name: str | None, node: ast.Within | ast.ParallelBinding) -> None:
+    """Declare the name of a whole group of variables, where it has one."""
+    if name is None:
+        return
+    members = tuple(s for n in node.names if isinstance(s := state.model.symbols.get(n), ScalarSymbol))
+    declare(state, TupleSymbol(name, node.span, members), node)
 
 
 def _redeclared(state: State, symbol: Symbol, old: Symbol) -> None:

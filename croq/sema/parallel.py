@@ -105,8 +105,7 @@ def _binding(state: State, binding: ast.ParallelBinding) -> None:
             continue
         seen.add(name.id)
         variables.append(_variable(state, name, count, level))
-    if binding.tuple_name is not None:
-        state.unsupported(binding.span, "a name for the whole group of parallel variables")
+    names.declare_group(state, binding.tuple_name, binding)
     found = Level(level, counts, tuple(variables))
     state.model.levels[binding] = found
     state.levels.append(found)

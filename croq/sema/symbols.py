@@ -41,6 +41,15 @@ class ScalarSymbol(Symbol):
 
 
 @dataclass(eq=False)
+class TupleSymbol(Symbol):
+    """`t` of `t = {i, j} in [m, n]`: as an index it stands for i, j."""
+
+    members: tuple[ScalarSymbol, ...]
+
+    WORD = "a group of variables"
+
+
+@dataclass(eq=False)
 class DataSymbol(Symbol):
     """A parameter or a buffer. `slots` is None where it is not an array of buffers."""
 

@@ -183,10 +183,11 @@ def _subspan(state: State, expr: ast.Subspan) -> View | None:
         return None
     if expr.step is not None and not _same_count(state, expr, "steps", expr.step, rank, "E-603"):
         return None
-    if expr.at is not None and not _same_count(state, expr, "indices", expr.at, rank):
+    at = names.expanded(state, expr.at) if expr.at is not None else None
+    if at is not None and not _same_count(state, expr, "indices", at, rank):
         return None
     parents = [axis for axis in base.axes if axis.kept]
-    axes = [_tile(state, expr, k, parent) for k, parent in enumerate(parents)]
+    axes = [_tile(state, expr, k, parent, at[k] if at is not None else None) for k, parent in enumerate(parents)]
     found = [axis for axis in axes if axis is not None]
     return base.with_kept(found) if len(found) == rank else None
 
@@ -201,7 +202,8 @@ def _same_count(
     return False
 
 
-def _tile(state: State, expr: ast.Subspan, k: int, parent: Axis) -> Axis | None:
+def _tile(state: State, expr: ast.Subspan, k: int, parent: Axis, at: ast.Expr | None) -> Axis | None:
+    """Dimension `k` of a tile of `parent`, at the tile index `at`."""
     extent = _extent(state, expr.extents[k], parent)
     if extent is None:
         return None
@@ -211,13 +213,13 @@ def _tile(state: State, expr: ast.Subspan, k: int, parent: Axis) -> Axis | None:
         if given is None:
             return None
         step = given
-    if expr.at is None or isinstance(expr.at[k], ast.Wildcard):
+    if at is None or isinstance(at, ast.Wildcard):
         return replace(parent, extent=extent)
-    index = integer_of(state, expr.at[k], "E-605", "a tile index")
+    index = integer_of(state, at, "E-605", "a tile index")
     if index.is_error:
         return None
-    _check_tile_index(state, expr.at[k], index, step, parent)
-    return _moved(parent, extent, expr.at[k], index, step)
+    _check_tile_index(state, at, index, step, parent)
+    return _moved(parent, extent, at, index, step)
 
 
 def _moved(parent: Axis, extent: Dim, index: ast.Expr, found: Scalar, scale: Dim) -> Axis:
@@ -278,10 +280,11 @@ def _check_tile_index(state: State, expr: ast.Expr, index: Scalar, step: Dim, pa
 
 def _chunk_at(state: State, expr: ast.ChunkAt) -> View | None:
     base = view(state, expr.base)
-    if base is None or not _same_count(state, expr, "indices", expr.indices, base.rank):
+    indices = names.expanded(state, expr.indices)
+    if base is None or not _same_count(state, expr, "indices", indices, base.rank):
         return None
     parents = [axis for axis in base.axes if axis.kept]
-    axes = [_chunk(state, index, parent) for index, parent in zip(expr.indices, parents, strict=True)]
+    axes = [_chunk(state, index, parent) for index, parent in zip(indices, parents, strict=True)]
     found = [axis for axis in axes if axis is not None]
     return base.with_kept(found) if len(found) == base.rank else None
 

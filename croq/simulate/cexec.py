@@ -8,96 +8,38 @@ loop or a `return` that only some lanes would take is outside the subset.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from croq.ir.types import FLOATS
-from croq.simulate import arithmetic, cfunc
-from croq.simulate.cfunc import CFunction, CType, Expression, Statement, Unsupported
+from croq.simulate import arithmetic, cfunc, cnodes
+from croq.simulate.cnodes import CFunction, CType, Expression, Statement, Unsupported
+from croq.simulate.cvalues import (
+    BINARY_CALLS,
+    LANES,
+    OPERATORS,
+    SHUFFLES,
+    UNARY_CALLS,
+    Callable_,
+    Evaluate,
+    Execute,
+    Frame,
+    Lanes,
+    LeaveSignal,
+    Pointer,
+    Typed,
+    assign_slot,
+    identity,
+    nothing,
+    operator,
+    pointer_sum,
+    same_everywhere,
+    thread_x,
+    without_escape,
+)
 from croq.simulate.dtypes import DTYPES, WIDTH, Array, Scalar, converter, is_vector, poison, uniform
 from croq.simulate.machine import Warp
-
-LANES = np.arange(32)
-
-
-class Storage(Protocol):
-    """What a pointer points into."""
-
-    type: str
-
-    def get(self, index: Scalar, warp: Warp) -> Scalar: ...
-
-    def set(self, index: Scalar, value: Scalar, mask: Array | None, warp: Warp) -> None: ...
-
-
-class Lanes:
-    """An array of each lane: [32, length]."""
-
-    def __init__(self, data: Array, type_: str, name: str) -> None:
-        self.data, self.type, self.name = data, type_, name
-
-    def get(self, index: Scalar, warp: Warp) -> Scalar:
-        self._check(index)
-        return self.data[LANES, index] if is_vector(index) else self.data[:, index].copy()
-
-    def set(self, index: Scalar, value: Scalar, mask: Array | None, warp: Warp) -> None:
-        self._check(index)
-        where: Any = (LANES, index) if is_vector(index) else (slice(None), index)
-        self.data[where] = value if mask is None else np.where(mask, value, self.data[where])
-
-    def _check(self, index: Scalar) -> None:
-        length = self.data.shape[1]
-        if not (np.all(np.asarray(index) >= 0) and np.all(np.asarray(index) < length)):
-            raise IndexError(f"index {index} of `{self.name}`, which has {length} elements")
-
-
-class Pointer:
-    """A storage and a number of elements."""
-
-    def __init__(self, storage: Storage, offset: Scalar = 0) -> None:
-        self.storage, self.offset = storage, offset
-
-
-class Frame:
-    """One activation: variables by number, lanes that are active (None: all)."""
-
-    def __init__(self, warp: Warp, size: int, mask: Array | None) -> None:
-        self.warp, self.mask = warp, mask
-        self.v: list[Any] = [None] * size
-
-
-class _Leave(Exception):
-    def __init__(self, kind: str, value: Scalar = None) -> None:
-        self.kind, self.value = kind, value
-
-
-Evaluate = Callable[[Frame], Any]
-Execute = Callable[[Frame], None]
-Typed = tuple[str, Evaluate]  # the IR's name of a type, with a `*` for a pointer to it; the value
-Callable_ = Callable[[Warp, list[Any], "Array | None"], Scalar]
-
-_CALLS1 = {
-    "expf": "exp", "__expf": "exp", "exp2f": "exp2", "__exp2f": "exp2", "logf": "log", "__logf": "log", "log2f": "log2",
-    "sqrtf": "sqrt", "rsqrtf": "rsqrt", "fabsf": "fabs", "fabs": "fabs", "tanhf": "tanh", "ceilf": "ceil",
-    "floorf": "floor", "roundf": "round", "sinf": "sin", "cosf": "cos", "exp2": "exp2", "exp": "exp", "log": "log",
-    "sqrt": "sqrt", "rsqrt": "rsqrt", "croq::ex2": "exp2", "croq::exp": "exp", "croq::log": "log",
-    "croq::rcp": "frcp_rn", "croq::sqrt": "sqrt", "croq::rsqrt": "rsqrt", "__frcp_rn": "frcp_rn",
-}  # fmt: skip
-_CALLS2 = {
-    "fmaxf": "max", "fminf": "min", "fmax": "max", "fmin": "min", "max": "max", "min": "min",
-    "croq::max": "max", "croq::min": "min", "__fdividef": "div", "croq::div": "div",
-}  # fmt: skip
-_SHUFFLES: dict[str, Callable[[Array, Any], Array]] = {
-    "__shfl_xor_sync": lambda lane, k: lane ^ k,
-    "__shfl_sync": lambda lane, k: k % 32 + 0 * lane,
-    "__shfl_down_sync": lambda lane, k: np.where(lane + k < 32, lane + k, lane),
-    "__shfl_up_sync": lambda lane, k: np.where(lane - k >= 0, lane - k, lane),
-}
-_OPS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr", "&": "and", "|": "or",
-    "^": "xor", "<": "lt", ">": "gt", "<=": "le", ">=": "ge", "==": "eq", "!=": "ne", "&&": "land", "||": "lor",
-}  # fmt: skip
 
 
 class Library:
@@ -149,7 +91,7 @@ class _Function:
                 raise Unsupported(f"an argument of type `{given}` for `{wanted} {name}`")
             if type_.reference and not type_.pointer:
                 raise Unsupported(f"the reference parameter `{name}`")
-            setters.append((self.declare(name, wanted), _identity if wanted == given else converter(given, wanted)))
+            setters.append((self.declare(name, wanted), identity if wanted == given else converter(given, wanted)))
         body = self.statement(function.body)
         size, result = self.size, self.named(function.result)
 
@@ -159,7 +101,7 @@ class _Function:
                 frame.v[slot] = convert(value)
             try:
                 body(frame)
-            except _Leave as leave:
+            except LeaveSignal as leave:
                 return leave.value
             return None
 
@@ -186,21 +128,21 @@ class _Function:
 
     # ------------------------------------------------------------------------------------------ statements
     def statement(self, node: Statement | None) -> Execute:
-        if isinstance(node, cfunc.Sequence):
+        if isinstance(node, cnodes.Sequence):
             return self._sequence(node)
-        if isinstance(node, cfunc.Declare):
+        if isinstance(node, cnodes.Declare):
             return self._declare(node)
-        if isinstance(node, cfunc.Do):
+        if isinstance(node, cnodes.Do):
             return self.expression(node.expression)[1]
-        if isinstance(node, cfunc.Choose):
+        if isinstance(node, cnodes.Choose):
             return self._choose(node)
-        if isinstance(node, cfunc.Loop):
+        if isinstance(node, cnodes.Loop):
             return self._loop(node)
-        if isinstance(node, cfunc.Leave):
+        if isinstance(node, cnodes.Leave):
             return self._leave(node)
         return lambda frame: None
 
-    def _sequence(self, node: cfunc.Sequence) -> Execute:
+    def _sequence(self, node: cnodes.Sequence) -> Execute:
         if node.scope:
             self.scopes.append({})
         steps = [self.statement(s) for s in node.body]
@@ -215,18 +157,18 @@ class _Function:
 
         return run
 
-    def _declare(self, node: cfunc.Declare) -> Execute:
+    def _declare(self, node: cnodes.Declare) -> Execute:
         if node.type.length is not None:
             return self._declare_array(node)
         if node.init is None:
             type_ = self.named(node.type)
-            slot, nothing = self.declare(node.name, type_), poison(type_.rstrip("*"))
-            return lambda frame: _assign_slot(frame, slot, nothing)
+            slot, undefined = self.declare(node.name, type_), poison(type_.rstrip("*"))
+            return lambda frame: assign_slot(frame, slot, undefined)
         if isinstance(node.init, tuple):
             raise Unsupported(f"braces around the value of `{node.name}`")
         given, value = self.expression(node.init)
         type_ = given if node.type.base == "auto" else self.named(node.type)
-        convert = _identity if type_ == given else self._converter(given, type_)
+        convert = identity if type_ == given else self._converter(given, type_)
         slot = self.declare(node.name, type_)
 
         def run(frame: Frame) -> None:
@@ -234,7 +176,7 @@ class _Function:
 
         return run
 
-    def _declare_array(self, node: cfunc.Declare) -> Execute:
+    def _declare_array(self, node: cnodes.Declare) -> Execute:
         assert node.type.length is not None
         type_ = self.named(CType(node.type.base))
         length = self.constant(node.type.length)
@@ -259,7 +201,7 @@ class _Function:
             raise Unsupported("an array length that is not a constant") from None
         return int(value)
 
-    def _choose(self, node: cfunc.Choose) -> Execute:
+    def _choose(self, node: cnodes.Choose) -> Execute:
         test = self.truth(node.test)
         then, otherwise = self.statement(node.then), self.statement(node.otherwise)
 
@@ -273,12 +215,12 @@ class _Function:
                 active = flags if before is None else flags & before
                 if active.any():
                     frame.mask = None if active.all() else active
-                    _no_escape(side, frame)
+                    without_escape(side, frame)
             frame.mask = before
 
         return run
 
-    def _loop(self, node: cfunc.Loop) -> Execute:
+    def _loop(self, node: cnodes.Loop) -> Execute:
         init = self.statement(node.init)
         test = self.truth(node.test) if node.test is not None else lambda frame: True
         body = self.statement(node.body)
@@ -286,13 +228,13 @@ class _Function:
 
         def run(frame: Frame) -> None:
             init(frame)
-            while _same(test(frame), frame):
+            while same_everywhere(test(frame), frame):
                 frame.warp.steps += 1
                 if frame.warp.steps > frame.warp.cta.limit:
                     raise Unsupported("a loop that does not end")
                 try:
                     body(frame)
-                except _Leave as leave:
+                except LeaveSignal as leave:
                     if leave.kind == "return":
                         raise
                     if leave.kind == "break":
@@ -301,35 +243,35 @@ class _Function:
 
         return run
 
-    def _leave(self, node: cfunc.Leave) -> Execute:
+    def _leave(self, node: cnodes.Leave) -> Execute:
         kind = node.kind
-        value = self._converted(node.value, self.named(self.function.result)) if node.value is not None else _nothing
+        value = self._converted(node.value, self.named(self.function.result)) if node.value is not None else nothing
 
         def run(frame: Frame) -> None:
-            raise _Leave(kind, value(frame))
+            raise LeaveSignal(kind, value(frame))
 
         return run
 
     # ------------------------------------------------------------------------------------------ expressions
     def expression(self, node: Expression) -> Typed:
-        if isinstance(node, cfunc.Number):
+        if isinstance(node, cnodes.Number):
             known = uniform(node.type, node.value)
             return node.type, lambda frame: known
-        if isinstance(node, cfunc.Name):
+        if isinstance(node, cnodes.Name):
             return self._name(node)
-        if isinstance(node, cfunc.Infix):
+        if isinstance(node, cnodes.Infix):
             return self._infix(node)
-        if isinstance(node, cfunc.Assign):
+        if isinstance(node, cnodes.Assign):
             return self._assign(node)
-        if isinstance(node, cfunc.Subscript):
+        if isinstance(node, cnodes.Subscript):
             return self._element(node)[:2]
-        if isinstance(node, cfunc.Prefix):
+        if isinstance(node, cnodes.Prefix):
             return self._prefix(node)
-        if isinstance(node, cfunc.Postfix):
+        if isinstance(node, cnodes.Postfix):
             return self._step(node.operand, node.op, old=True)
-        if isinstance(node, cfunc.Conditional):
+        if isinstance(node, cnodes.Conditional):
             return self._conditional(node)
-        if isinstance(node, cfunc.Convert):
+        if isinstance(node, cnodes.Convert):
             type_ = self.named(node.type)
             return type_, self._converted(node.operand, type_)
         return self._call(node)
@@ -346,13 +288,13 @@ class _Function:
 
     def _converter(self, given: str, wanted: str) -> Callable[[Scalar], Scalar]:
         if given == wanted:
-            return _identity
+            return identity
         if "*" in given + wanted or "void" in (given, wanted):
             raise Unsupported(f"a conversion from `{given}` to `{wanted}`")
         return converter(given, wanted)
 
-    def _name(self, node: cfunc.Name) -> Typed:
-        special = {"threadIdx.x": _thread_x, "blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}.get(node.name)
+    def _name(self, node: cnodes.Name) -> Typed:
+        special = {"threadIdx.x": thread_x, "blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}.get(node.name)
         if callable(special):
             return "u32", special
         if isinstance(special, int):
@@ -376,24 +318,24 @@ class _Function:
             return "s64"
         return "u32" if "u32" in (left, right) else "s32"
 
-    def _infix(self, node: cfunc.Infix) -> Typed:
+    def _infix(self, node: cnodes.Infix) -> Typed:
         if node.op == ",":
             first, (type_, second) = self.expression(node.left)[1], self.expression(node.right)
             return type_, lambda frame: (first(frame), second(frame))[1]
         left, right = self.expression(node.left), self.expression(node.right)
         if left[0].endswith("*") or right[0].endswith("*"):
-            return _pointer_sum(node.op, left, right)
+            return pointer_sum(node.op, left, right)
         if node.op in ("&&", "||"):
             return self._logic(node)
         common = left[0] if node.op in ("<<", ">>") and left[0] in WIDTH else self._common(left[0], right[0])
         a, b = self._converted(node.left, common), self._converted(node.right, common)
-        function = _operator(node.op, common)
-        result = "bool" if _OPS[node.op] in arithmetic.COMPARISONS else common
+        function = operator(node.op, common)
+        result = "bool" if OPERATORS[node.op] in arithmetic.COMPARISONS else common
         return result, lambda frame: function(a(frame), b(frame))
 
-    def _logic(self, node: cfunc.Infix) -> Typed:
+    def _logic(self, node: cnodes.Infix) -> Typed:
         a, b = self.truth(node.left), self.truth(node.right)
-        function, stop = arithmetic.LOGIC[_OPS[node.op]], node.op == "||"
+        function, stop = arithmetic.LOGIC[OPERATORS[node.op]], node.op == "||"
 
         def run(frame: Frame) -> Scalar:
             left = a(frame)
@@ -403,13 +345,13 @@ class _Function:
 
         return "bool", run
 
-    def _prefix(self, node: cfunc.Prefix) -> Typed:
+    def _prefix(self, node: cnodes.Prefix) -> Typed:
         if node.op in ("++", "--"):
             return self._step(node.operand, node.op, old=False)
         if node.op == "&":
             return self._address(node.operand)
         if node.op == "*":
-            return self._element(cfunc.Subscript(node.operand, cfunc.Number(0, "s32")))[:2]
+            return self._element(cnodes.Subscript(node.operand, cnodes.Number(0, "s32")))[:2]
         type_, value = self.expression(node.operand)
         if node.op == "+":
             return type_, value
@@ -422,13 +364,13 @@ class _Function:
         return type_, lambda frame: function(operand(frame))
 
     def _address(self, node: Expression) -> Typed:
-        if not isinstance(node, cfunc.Subscript):
+        if not isinstance(node, cnodes.Subscript):
             raise Unsupported("the address of a variable")
         array, pointer = self.expression(node.array)
         index = self.expression(node.index)
-        return _pointer_sum("+", (array, pointer), index)
+        return pointer_sum("+", (array, pointer), index)
 
-    def _element(self, node: cfunc.Subscript) -> tuple[str, Evaluate, Callable[[Frame, Scalar], None]]:
+    def _element(self, node: cnodes.Subscript) -> tuple[str, Evaluate, Callable[[Frame, Scalar], None]]:
         array, pointer = self.expression(node.array)
         if not array.endswith("*"):
             raise Unsupported("a subscript of something that is no array")
@@ -446,17 +388,17 @@ class _Function:
 
     def _place(self, node: Expression) -> tuple[str, Evaluate, Callable[[Frame, Scalar], None]]:
         """Something that can be assigned to."""
-        if isinstance(node, cfunc.Subscript):
+        if isinstance(node, cnodes.Subscript):
             return self._element(node)
-        if isinstance(node, cfunc.Prefix) and node.op == "*":
-            return self._element(cfunc.Subscript(node.operand, cfunc.Number(0, "s32")))
-        if isinstance(node, cfunc.Name):
+        if isinstance(node, cnodes.Prefix) and node.op == "*":
+            return self._element(cnodes.Subscript(node.operand, cnodes.Number(0, "s32")))
+        if isinstance(node, cnodes.Name):
             type_, slot = self.lookup(node.name)
             if not callable(slot):
-                return type_, lambda frame: frame.v[slot], lambda frame, value: _assign_slot(frame, slot, value)
+                return type_, lambda frame: frame.v[slot], lambda frame, value: assign_slot(frame, slot, value)
         raise Unsupported("an assignment to that")
 
-    def _assign(self, node: cfunc.Assign) -> Typed:
+    def _assign(self, node: cnodes.Assign) -> Typed:
         type_, get, put = self._place(node.target)
         if not node.op:
             value = self._converted(node.value, type_)
@@ -468,12 +410,12 @@ class _Function:
 
             return type_, assign
         if type_.endswith("*"):
-            _, moved = _pointer_sum(node.op, (type_, get), self.expression(node.value))
+            _, moved = pointer_sum(node.op, (type_, get), self.expression(node.value))
             return type_, lambda frame: put(frame, moved(frame))
         given = self.expression(node.value)[0]
         common = self._common(type_, given)
         right, widen, narrow = self._converted(node.value, common), converter(type_, common), converter(common, type_)
-        function = _operator(node.op, common)
+        function = operator(node.op, common)
 
         def update(frame: Frame) -> Scalar:
             found = narrow(function(widen(get(frame)), right(frame)))
@@ -497,7 +439,7 @@ class _Function:
 
         return type_, run
 
-    def _conditional(self, node: cfunc.Conditional) -> Typed:
+    def _conditional(self, node: cnodes.Conditional) -> Typed:
         test = self.truth(node.test)
         left, right = self.expression(node.then)[0], self.expression(node.otherwise)[0]
         common = left if left == right else self._common(left, right)
@@ -513,17 +455,20 @@ class _Function:
         return common, run
 
     # ------------------------------------------------------------------------------------------ calls
-    def _call(self, node: cfunc.CallOf) -> Typed:
-        if node.name in _SHUFFLES:
+    def _call(self, node: cnodes.CallOf) -> Typed:
+        if node.name in SHUFFLES:
             return self._shuffle(node)
         if node.name in ("__syncwarp",):
-            return "void", _nothing
-        if node.name in _CALLS1 and len(node.args) == 1:
+            return "void", nothing
+        if node.name in UNARY_CALLS and len(node.args) == 1:
             type_ = "f64" if self.expression(node.args[0])[0] == "f64" else "f32"
-            argument, function = self._converted(node.args[0], type_), arithmetic.math(_CALLS1[node.name], type_, type_)
+            argument, function = (
+                self._converted(node.args[0], type_),
+                arithmetic.math(UNARY_CALLS[node.name], type_, type_),
+            )
             assert function is not None
             return type_, lambda frame: function(argument(frame))
-        if node.name in _CALLS2 and len(node.args) == 2:
+        if node.name in BINARY_CALLS and len(node.args) == 2:
             return self._pair(node)
         if node.name in ("fmaf", "__fmaf_rn", "croq::fma") and len(node.args) == 3:
             a, b, c = (self._converted(arg, "f32") for arg in node.args)
@@ -532,18 +477,18 @@ class _Function:
             return "f32", lambda frame: fma(a(frame), b(frame), c(frame))
         return self._own(node)
 
-    def _pair(self, node: cfunc.CallOf) -> Typed:
+    def _pair(self, node: cnodes.CallOf) -> Typed:
         kinds = [self.expression(arg)[0] for arg in node.args]
         common = "f32" if node.name in ("fmaxf", "fminf", "__fdividef", "croq::div") else self._common(*kinds)
         a, b = (self._converted(arg, common) for arg in node.args)
-        function = _operator(_CALLS2[node.name], common)
+        function = operator(BINARY_CALLS[node.name], common)
         return common, lambda frame: function(a(frame), b(frame))
 
-    def _shuffle(self, node: cfunc.CallOf) -> Typed:
+    def _shuffle(self, node: cnodes.CallOf) -> Typed:
         if len(node.args) != 3:
             raise Unsupported(f"`{node.name}` with a width")
         type_, value = self.expression(node.args[1])
-        lanes, amount, partner = self.truth(node.args[0]), self._converted(node.args[2], "s32"), _SHUFFLES[node.name]
+        lanes, amount, partner = self.truth(node.args[0]), self._converted(node.args[2], "s32"), SHUFFLES[node.name]
         name = node.name
 
         def run(frame: Frame) -> Scalar:
@@ -555,7 +500,7 @@ class _Function:
 
         return type_, run
 
-    def _own(self, node: cfunc.CallOf) -> Typed:
+    def _own(self, node: cnodes.CallOf) -> Typed:
         args = [self.expression(arg) for arg in node.args]
         template = tuple(self.named(a) if isinstance(a, CType) else self.constant(a) for a in node.template)
         try:
@@ -564,70 +509,3 @@ class _Function:
             raise Unsupported(f"a call of `{node.name}`") from None
         values = [value for _, value in args]
         return result, lambda frame: function(frame.warp, [value(frame) for value in values], frame.mask)
-
-
-def _operator(op: str, type_: str) -> Callable[[Scalar, Scalar], Scalar]:
-    name = _OPS.get(op, op)
-    if type_ in WIDTH and name in ("div", "mod"):
-        return _divide(arithmetic.quotient if name == "div" else arithmetic.remainder)
-    if type_ in FLOATS and name not in ("add", "sub", "mul", "div", "min", "max", *arithmetic.COMPARISONS):
-        raise Unsupported(f"`{op}` of floating-point values")
-    return arithmetic.binary(name, type_)
-
-
-def _divide(function: Callable[[Scalar, Scalar], Scalar]) -> Callable[[Scalar, Scalar], Scalar]:
-    def run(a: Scalar, b: Scalar) -> Scalar:
-        if np.any(np.asarray(b) == 0):
-            raise Unsupported("an integer division by zero")
-        return function(a, b)
-
-    return run
-
-
-def _pointer_sum(op: str, left: Typed, right: Typed) -> Typed:
-    if op not in ("+", "-") or right[0].endswith("*") or not left[0].endswith("*"):
-        raise Unsupported(f"`{op}` of pointers")
-    pointer, amount, sign = left[1], right[1], 1 if op == "+" else -1
-
-    def run(frame: Frame) -> Pointer:
-        at = pointer(frame)
-        return Pointer(at.storage, at.offset + sign * amount(frame))
-
-    return left[0], run
-
-
-def _assign_slot(frame: Frame, slot: int, value: Scalar) -> None:
-    old = frame.v[slot]
-    if frame.mask is not None and old is not None and not isinstance(value, Pointer):
-        value = np.where(frame.mask, value, old).astype(
-            getattr(old, "dtype", None) or np.asarray(old).dtype, copy=False
-        )
-    frame.v[slot] = value
-
-
-def _same(test: Scalar, frame: Frame) -> bool:
-    if not is_vector(test):
-        return bool(test)
-    flags = test if frame.mask is None else test[frame.mask]
-    if flags.all() or not flags.any():
-        return bool(flags.any())
-    raise Unsupported("a loop that only some lanes leave")
-
-
-def _no_escape(side: Execute, frame: Frame) -> None:
-    try:
-        side(frame)
-    except _Leave as leave:
-        raise Unsupported(f"a `{leave.kind}` that only some lanes take") from None
-
-
-def _identity(value: Any) -> Any:
-    return value
-
-
-def _nothing(frame: Frame) -> None:
-    return None
-
-
-def _thread_x(frame: Frame) -> Scalar:
-    return frame.warp.threads.astype(np.uint32)

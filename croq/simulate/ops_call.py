@@ -11,9 +11,10 @@ from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, FragRef, Param, View
 from croq.ir.scalar import Call
 from croq.simulate import cfunc
-from croq.simulate.cexec import Lanes, Library, Pointer
-from croq.simulate.cfunc import CType, Unsupported
+from croq.simulate.cexec import Library
+from croq.simulate.cnodes import CType, Name, Number, Unsupported
 from croq.simulate.compiler import Code, Compiler, handles
+from croq.simulate.cvalues import Lanes, Pointer
 from croq.simulate.dtypes import DTYPES, Array, Scalar, converter, is_vector
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Warp
@@ -88,9 +89,9 @@ def _template(text: str) -> str | int:
     argument = cfunc.template_argument(text)
     if isinstance(argument, CType):
         return cfunc.TYPES.get(argument.base, argument.base)
-    if isinstance(argument, cfunc.Number):
+    if isinstance(argument, Number):
         return int(argument.value)
-    if isinstance(argument, cfunc.Name):
+    if isinstance(argument, Name):
         return argument.name
     raise Unsupported(f"the template argument `{text}`")
 

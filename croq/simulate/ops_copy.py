@@ -99,18 +99,13 @@ class MappedTensor:
 
     def elements(self, at: tuple[int, ...]) -> Array:
         """Element numbers in the parameter's data of what lies inside, for a watcher."""
-        numbers = np.arange(self.data.flat.size).reshape(self.data.array.shape)
-        as_seen = MappedNumbers(numbers, self)
         inside, _, _ = self._parts(at)
-        return as_seen.array[inside].reshape(-1)
-
-
-class MappedNumbers:
-    """Element numbers, with the axes of a mapped tensor."""
-
-    def __init__(self, numbers: Array, like: MappedTensor) -> None:
-        strides = [s // like.array.itemsize * numbers.itemsize for s in like.array.strides]
-        self.array = np.lib.stride_tricks.as_strided(numbers, like.array.shape, strides, writeable=False)
+        total = np.zeros((1,) * len(inside), dtype=np.int64)
+        for d, (part, stride) in enumerate(zip(inside, self.array.strides, strict=True)):
+            shape = [-1 if axis == d else 1 for axis in range(len(inside))]
+            steps = np.arange(part.start, part.stop, dtype=np.int64) * (stride // self.array.itemsize)
+            total = total + steps.reshape(shape)
+        return total.reshape(-1)
 
 
 class SharedBox:

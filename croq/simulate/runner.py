@@ -12,7 +12,17 @@ import numpy as np
 
 from croq.diagnostics import CroqError, Diagnostic
 from croq.ir.objects import Kernel, Param
-from croq.simulate import ops_barrier, ops_call, ops_copy, ops_map, ops_memory, ops_mma, ops_registers, ops_scalar
+from croq.simulate import (
+    ops_barrier,
+    ops_call,
+    ops_control,
+    ops_copy,
+    ops_map,
+    ops_memory,
+    ops_mma,
+    ops_registers,
+    ops_scalar,
+)
 from croq.simulate import schedule as schedules
 from croq.simulate.binding import Block, bind_symbols, check_blocks, check_scalars, grid_of
 from croq.simulate.compiler import Compiler, Program
@@ -24,7 +34,17 @@ from croq.simulate.memory import GlobalData, Watcher
 STEP_LIMIT = 20_000_000  # iterations of loops that one warp may make in one block
 
 # Importing these registers how their operations are compiled.
-OPERATIONS = (ops_barrier, ops_call, ops_copy, ops_map, ops_memory, ops_mma, ops_registers, ops_scalar)
+OPERATIONS = (
+    ops_barrier,
+    ops_call,
+    ops_control,
+    ops_copy,
+    ops_map,
+    ops_memory,
+    ops_mma,
+    ops_registers,
+    ops_scalar,
+)
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ def deadlock(cta: Cta, live: list[Warp]) -> SimulationFault:
         if isinstance(event, Event):
             events[event] = None
     (span, _), *others = waits
-    labels = [(s, f"{_warps(waits[s, text])} waits for {text}") for s, text in others if s is not None]
-    notes = [f"{_warps(warps)} waits for {text}" for (s, text), warps in waits.items() if s is None or s is span]
+    labels = [(s, f"{_wait_for(waits[s, text])} {text}") for s, text in others if s is not None]
+    notes = [f"{_wait_for(warps)} {text}" for (s, text), warps in waits.items() if s is None or s is span]
     ended = [warp.index for warp in cta.warps if warp not in live]
     if ended:
         notes.append(f"{_warps(ended)} {'has' if len(ended) == 1 else 'have'} ended")
@@ -180,6 +180,10 @@ def _partial(warp: Warp) -> bool:
 
 def _waiting(waiting: Waiting | None) -> str:
     return waiting.op.NAME if waiting is not None else "end"
+
+
+def _wait_for(indices: list[int]) -> str:
+    return f"{_warps(indices)} {'waits' if len(indices) == 1 else 'wait'} for"
 
 
 def _warps(indices: list[int]) -> str:

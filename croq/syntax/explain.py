@@ -346,6 +346,7 @@ _RULES: tuple[Rule, ...] = (
     _no_function_body,
     _parameter_suffix,
     _c_habit,
+    _else_alone,
     _reserved,
     _not_yet,
     _unknown_member,
@@ -354,7 +355,6 @@ _RULES: tuple[Rule, ...] = (
     _missing_semicolon,
     _arrow,
     _call,
-    _else_alone,
 )
 
 

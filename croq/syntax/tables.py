@@ -19,7 +19,7 @@ from typing import Any
 
 from croq.resources import resource
 
-FORMAT = 2  # of the entries
+FORMAT = 3  # of the entries
 FOLDER_VARIABLE = "CROQ_CACHE_DIR"
 END = "$END"
 
@@ -89,14 +89,15 @@ class _Translator:
         numbered = [key for key, e in self.memo.items() if e["__type__"] == "Rule"]
         index = {key: i for i, key in enumerate(numbered)}
         table = self.parser["parser"]
+        order = self._order(table)
         return Tables(
             patterns,
             words,
             ignored,
             [self._rule(self.memo[key]) for key in numbered],
-            self._states(table, index),
-            self._state_numbers(table)[table["start_states"]["start"]],
-            self._state_numbers(table)[table["end_states"]["start"]],
+            self._states(table, order, index),
+            order[table["start_states"]["start"]],
+            order[table["end_states"]["start"]],
         )
 
     @staticmethod
@@ -114,22 +115,30 @@ class _Translator:
             return symbol, None, length
         return symbol, rule["alias"] or name, length
 
-    def _state_numbers(self, table: dict[str, Any]) -> dict[int, int]:
-        return {state: i for i, state in enumerate(table["states"])}
-
-    def _states(self, table: dict[str, Any], index: dict[int, int]) -> list[dict[str, int]]:
-        number = self._state_numbers(table)
+    def _row(self, table: dict[str, Any], state: int) -> list[tuple[str, int, Any]]:
+        """The entries of a state as (symbol, whether it reduces, state or rule), sorted by symbol."""
         names = {t["name"] for t in self.terminals} | {END}
-        result = []
-        for state in table["states"].values():
-            row = {}
-            for token, (reduces, argument) in state.items():
-                name = table["tokens"][token]
-                row[self.symbol.get(name, name if name in names else f"<{name}>")] = (
-                    ~index[argument["@"]] if reduces else number[argument]
-                )
-            result.append(row)
-        return result
+        row = []
+        for token, (reduces, argument) in table["states"][state].items():
+            name = table["tokens"][token]
+            row.append((self.symbol.get(name, name if name in names else f"<{name}>"), reduces, argument))
+        return sorted(row, key=lambda entry: entry[0])
+
+    def _order(self, table: dict[str, Any]) -> dict[int, int]:
+        """New numbers for the states, in the order in which they are reached: lark's own differ from run to run."""
+        order = {table["start_states"]["start"]: 0}
+        for state in (pending := list(order)):
+            for _, reduces, argument in self._row(table, state):
+                if not reduces and argument not in order:
+                    order[argument] = len(order)
+                    pending.append(argument)
+        return order
+
+    def _states(self, table: dict[str, Any], order: dict[int, int], index: dict[int, int]) -> list[dict[str, int]]:
+        return [
+            {name: ~index[argument["@"]] if reduces else order[argument] for name, reduces, argument in rows}
+            for rows in (self._row(table, state) for state in order)
+        ]
 
 
 def _decode(text: str) -> Tables:

@@ -21,8 +21,6 @@ from croq.verify.program import Site
 from croq.verify.state import Clock, Epoch, State, Warp
 from croq.verify.values import Scalar
 
-NAMED = 16
-
 
 @dataclass(eq=False)
 class Bar:
@@ -74,15 +72,16 @@ class Named:
 
 class Barriers(State):
     bars: dict[Event, list[Bar]]
-    named: list[Named]
-    waited: set[Event]
+    named: dict[int, Named]
+    waited: set[Event | None]
 
     def start_barriers(self) -> None:
         self.bars = {}
         for event in self.kernel.events:
             if event.lowering == "mbarrier":
                 self.bars[event] = [Bar(event, slot, self.component()) for slot in range(event.slots)]
-        self.named = [Named(n, self.component()) for n in range(NAMED)]
+        used = {0, *(s.objects["barrier"] for s in self.program.sites if "barrier" in s.objects)}
+        self.named = {n: Named(n, self.component()) for n in sorted(used)}
         self.waited = {s.objects["event"] for s in self.program.sites if s.kind == "wait"}
 
     def bar(self, warp: Warp, agent: int, site: Site, slot: Scalar) -> Bar:
@@ -111,7 +110,7 @@ class Barriers(State):
                 for bar in bars:
                     if bar.born is not None and bar.born[0][0] == agent:
                         bar.born = (bar.born[0], (agent, now))
-            self.vc[agent][agent] += 1
+            self.step(agent)
 
     def arrive(self, warp: Warp, mask: int, site: Site, slot: Scalar, size: int = 0) -> None:
         for agent in self.acting(warp, mask):
@@ -119,13 +118,12 @@ class Barriers(State):
             lanes = self.lanes[agent].bit_count()
             text = f"expect {size} bytes on {bar.name}" if size else f"arrive {bar.name}"
             moment = self.note(warp, site, f"{text} #{bar.done + 1}", (bar.moment,), {bar.event})
-            if self.vc[agent][bar.component] < bar.done and bar.event in self.waited:
+            if self.vc[agent][self.half + bar.component] < bar.done and bar.event in self.waited:
                 raise self._mixed(bar, site, warp, moment)
             if lanes > bar.pending:
                 raise self._too_many(bar, site, warp, moment)
             bar.arrived = self.vc[agent] if bar.arrived is None else self.merged((bar.arrived, self.vc[agent]))
-            self.vc[agent] = list(self.vc[agent])
-            self.vc[agent][agent] += 1
+            self.step(agent)
             bar.arrivals.append((warp.index, site, moment))
             bar.pending -= lanes
             bar.tx += size * lanes
@@ -137,12 +135,14 @@ class Barriers(State):
 
         Returns when its writes are certainly over.
         """
-        if self.vc[agent][bar.component] < bar.done:
+        if self.vc[agent][self.half + bar.component] < bar.done:
             raise self._late_bytes(bar, site, warp, moment)
         assert bar.born is not None
         fence = bar.born[1]
         if fence is None or self.vc[agent][fence[0]] <= fence[1]:
             raise self._unfenced_init(bar, site, warp, moment)
+        issued = [0] * self.half + self.vc[agent][self.half :]
+        bar.arrived = issued if bar.arrived is None else self.merged((bar.arrived, issued))
         bar.tx -= size
         bar.landed += size
         end = (bar.component, bar.done + 1)
@@ -161,11 +161,11 @@ class Barriers(State):
         clock = bar.arrived
         assert clock is not None
         for completion, agent, time, waiter, moment in bar.waits:
-            if completion == bar.done and clock[agent] < time:
-                raise self._lapped(bar, waiter, self.owner[agent], moment, site, warp)
+            if completion == bar.done and clock[self.half + agent] < time:
+                raise self._lapped(bar, waiter, agent, moment, site)
         bar.done += 1
         clock = list(clock)
-        clock[bar.component] = bar.done
+        clock[bar.component] = clock[self.half + bar.component] = bar.done
         bar.last, bar.arrived = clock, None
         bar.moment = self.note(None, site, f"{bar.name} #{bar.done} completes", [m for *_, m in bar.arrivals])
         bar.waits, bar.arrivals = [], []
@@ -179,7 +179,7 @@ class Barriers(State):
         for agent in self.acting(warp, mask):
             bar = self.bar(warp, agent, site, slot)
             sign = self.number(parity, agent, f"the parity of the wait for `{bar.event.name}`", site.op)
-            known = self.vc[agent][bar.component]
+            known = self.vc[agent][self.half + bar.component]
             target = known if known & 1 != sign & 1 else known + 1
             if bar.done < target:
                 bar.asleep.append(warp)
@@ -190,15 +190,19 @@ class Barriers(State):
         return False
 
     def _returned(self, warp: Warp, agent: int, site: Site, bar: Bar, parity: Scalar) -> None:
-        known = self.vc[agent][bar.component]
+        known = self.vc[agent][self.half + bar.component]
         sign = self.number(parity, agent, "the parity", site.op)
         target = known if known & 1 != sign & 1 else known + 1
         moment = self.note(
-            warp, site, f"wait {bar.name} #{target}{' (starts ready)' if target == 0 else ''}", (bar.moment,), {bar.event}
+            warp,
+            site,
+            f"wait {bar.name} #{target}{' (starts ready)' if target == 0 else ''}",
+            (bar.moment,),
+            {bar.event},
         )
         if bar.done > target:
-            raise self._lapped(bar, site, warp, moment, None, None)
-        if target > known:
+            raise self._lapped(bar, site, agent, moment, None)
+        if target > self.vc[agent][bar.component]:
             assert bar.last is not None
             self.join(agent, bar.last)
         bar.waits.append((target, agent, self.vc[agent][agent], site, moment))
@@ -216,16 +220,16 @@ class Barriers(State):
         barrier, _ = self._bar_arrive(warp, mask, site, number, count, "arrive")
         self._bar_advance(barrier)
 
-    def _bar_arrive(
-        self, warp: Warp, mask: int, site: Site, number: int, count: int, what: str
-    ) -> tuple[Named, int]:
+    def _bar_arrive(self, warp: Warp, mask: int, site: Site, number: int, count: int, what: str) -> tuple[Named, int]:
         barrier = self.named[number]
         barrier.event = site.objects.get("event")
-        moment = self.note(warp, site, f"{what} {barrier.name.strip('`')}", (barrier.moment,), {barrier.event or number})
+        moment = self.note(
+            warp, site, f"{what} {barrier.name.strip('`')}", (barrier.moment,), {barrier.event or number}
+        )
         if mask != warp.base:
             raise self.partial(warp, site, f"{barrier.name} counts whole warps", moment)
         if warp.index in barrier.warps or any(
-            self.vc[a][barrier.component] < barrier.done for a in self.acting(warp, mask)
+            self.vc[a][self.half + barrier.component] < barrier.done for a in self.acting(warp, mask)
         ):
             raise self._named_mixed(barrier, site, warp, moment)
         if barrier.count not in (0, count) or barrier.threads + 32 > count:
@@ -235,8 +239,7 @@ class Barriers(State):
         clocks = [self.vc[a] for a in self.acting(warp, mask)]
         barrier.arrived = self.merged(clocks if barrier.arrived is None else [barrier.arrived, *clocks])
         for agent in self.acting(warp, mask):
-            self.vc[agent] = list(self.vc[agent])
-            self.vc[agent][agent] += 1
+            self.step(agent)
         barrier.warps[warp.index] = (site, moment)
         return barrier, moment
 
@@ -247,7 +250,7 @@ class Barriers(State):
         clock = barrier.arrived
         assert clock is not None
         clock = list(clock)
-        clock[barrier.component] = barrier.done
+        clock[barrier.component] = clock[self.half + barrier.component] = barrier.done
         barrier.moment = self.note(None, None, f"{barrier.name} completes", [m for _, m in barrier.warps.values()])
         inside, barrier.inside = barrier.inside, []
         barrier.arrived, barrier.threads, barrier.count, barrier.warps = None, 0, 0, {}
@@ -266,8 +269,8 @@ class Barriers(State):
         if len(agents) > 1:
             clock = self.merged([self.vc[a] for a in agents])
             for agent in agents:
-                self.vc[agent] = list(clock)
-                self.vc[agent][agent] += 1
+                self.vc[agent] = clock
+                self.step(agent)
         warp.synced += 1
 
     # ------------------------------------------------------------------------------------------------------ faults
@@ -310,7 +313,9 @@ class Barriers(State):
             "E-6004",
             f"the copy engine may see `{bar.name}` before it is initialised",
             site,
-            notes=["the initialisation needs `fence.mbarrier_init` and a barrier behind it. PTX ISA, fence.mbarrier_init"],
+            notes=[
+                "the initialisation needs `fence.mbarrier_init` and a barrier behind it. PTX ISA, fence.mbarrier_init"
+            ],
             moments=[moment],
             about={bar.event},
             warp=warp.index,
@@ -377,27 +382,27 @@ class Barriers(State):
             warp=warp.index if warp else None,
         )
 
-    def _lapped(
-        self, bar: Bar, waiter: Site, warp: Warp, moment: int, over: Site | None, by: Warp | None
-    ) -> Fault:
+    def _lapped(self, bar: Bar, waiter: Site, agent: int, moment: int, over: Site | None) -> Fault:
+        """`over`: whose arrival completes the next phase; None when the waiter comes too late in this very run."""
         target = bar.done if over is not None else bar.done - 1
         ends = [m for *_, m in bar.arrivals] if over is not None else [bar.moment]
+        who = self.who(agent)
         return Fault(
             "E-6006",
-            f"warp {warp.index} can miss a generation of `{bar.event.name}` and wait for ever",
+            f"{who} can miss a generation of `{bar.event.name}` and wait for ever",
             waiter,
             labels=[(over.span, "the next generation completes here without it")] if over is not None else [],
             notes=[
-                f"completion {target + 1} of {bar.name} does not depend on this wait for completion {target}: a warp that "
+                f"completion {target + 1} of {bar.name} does not depend on this wait for completion {target}: a thread that "
                 "comes here too late finds a parity that means another generation",
                 "an mbarrier shows one bit of its phase. PTX ISA, mbarrier.test_wait, phaseParity",
             ],
             hint=f"let only threads wait for `{bar.event.name}` whose work the next trigger depends on, or keep the others "
             "in step with a barrier",
             moments=[*ends, *([moment] if over is None else [])],
-            ending=f"{bar.name} #{target + 1} completes before warp {warp.index} has seen #{target}",
+            ending=f"{bar.name} #{target + 1} completes, and {who} may not have seen #{target}",
             about={bar.event},
-            warp=warp.index,
+            warp=self.owner[agent].index,
         )
 
     def _named_mixed(self, barrier: Named, site: Site, warp: Warp, moment: int) -> Fault:
@@ -447,7 +452,9 @@ class Barriers(State):
             "E-6008",
             f"deadlock: {listed([w.index for group in stuck.values() for w in group])} can never go on",
             site,
-            labels=[(s.span, f"{listed([w.index for w in stuck[s, t]])} waits here") for s, t in others if s is not site],
+            labels=[
+                (s.span, f"{listed([w.index for w in stuck[s, t]])} waits here") for s, t in others if s is not site
+            ],
             notes=notes,
             hint="an event is waited for more often than it is triggered, or the handshakes wait for one another",
             moments=[self.history.last[w.index] for w in self.warps if self.history and w.index in self.history.last],

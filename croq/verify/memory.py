@@ -99,9 +99,7 @@ class Memory(Barriers):
                     raise missing_fence(self, tile, old, new)
                 if old.agent == new.agent and not new.asynchronous and self._unsynchronised(old, new):
                     raise conflict(self, tile, old, new)
-            if not (overlap == old.bits and (write or not old.write) and old.agent != -1 and _over(old, clocks)):
-                kept.append(old)
-            elif old.asynchronous != new.asynchronous and not write:
+            if not (overlap == old.bits and (write or not old.write) and self._outlived(old, new, clocks)):
                 kept.append(old)
         if not write and bits & ~tile.written:
             raise uninitialised(self, tile, new)
@@ -109,6 +107,12 @@ class Memory(Barriers):
         tile.accesses = kept
         if write:
             tile.written |= bits
+
+    def _outlived(self, old: Access, new: Access, clocks: list[list[int]]) -> bool:
+        """Whether all that will be ordered behind `new` is then ordered behind `old`, which covers no more."""
+        if not _over(old, clocks):
+            return False
+        return old.agent != new.agent or old.synced < new.synced or old.lanes == new.lanes
 
     def _fenced(self, old: Access, clocks: list[list[int]]) -> bool:
         """M3: a fence by the writer behind the write, and known to have come before now."""
@@ -156,7 +160,7 @@ class Memory(Barriers):
     def proxy_fence(self, warp: Warp, mask: int, site: Site) -> None:
         for agent in self.acting(warp, mask):
             self.fences[agent].append(self.vc[agent][agent])
-            self.vc[agent][agent] += 1
+            self.step(agent)
         self.note(warp, site, "fence.proxy.async")
 
     def load_tile(
@@ -220,16 +224,20 @@ class Memory(Barriers):
 
     def element(self, warp: Warp, mask: int, site: Site, slot: Scalar, at: tuple[Scalar, ...]) -> None:
         """One element a lane."""
+        self.work += 8
         view: View = site.objects["view"]
         warp.counts[site] = warp.counts.get(site, 0) + 1
         for agent in self.acting(warp, mask):
             tile = self.tile(view, slot, agent, site, warp)
             active = flags(self.lanes[agent])
             places = [lanes(self.known(site, x))[active] for x in at]
-            bits = self.regions.points(tile.buffer, places)
+            key = ("element", tile.buffer, *(p.tobytes() for p in places))
+            bits = self.program.cache.get(key)
             if bits is None:
-                raise outside(self, view, tuple(int(p.max()) for p in places), (1,) * len(places), site, warp)
-            key = ("element", tuple(p.tobytes() for p in places))
+                bits = self.regions.points(tile.buffer, places)
+                if bits is None:
+                    raise outside(self, view, tuple(int(p.max()) for p in places), (1,) * len(places), site, warp)
+                self.program.cache[key] = bits
             self.generic(warp, agent, site, tile, bits, site.objects["write"], key)
 
     def fragment_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
@@ -276,7 +284,9 @@ class Memory(Barriers):
                 if bar.last_load is not None:
                     completion, site, moment = bar.last_load
                     if all(clock[bar.component] < completion for clock in self.vc):
-                        raise in_flight_at_end(self, site, None, moment, f"a wait for completion {completion} of {bar.name}")
+                        raise in_flight_at_end(
+                            self, site, None, moment, f"a wait for completion {completion} of {bar.name}"
+                        )
 
 
 def _over(old: Access, clocks: list[list[int]]) -> bool:

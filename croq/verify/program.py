@@ -22,7 +22,7 @@ from croq.ir.types import FLOATS
 from croq.source import Span
 from croq.verify import values
 from croq.verify.slicing import Lanes, Slice
-from croq.verify.values import WARP, wrap
+from croq.verify.values import WARP
 
 
 @dataclass(eq=False)
@@ -68,13 +68,20 @@ class Level:
 
     name: str
     translators: dict[type[Op], Translator]
-    operands: Callable[[Op], Iterable[Value]]
+    registers: frozenset[type[Op]]  # operations on fragments alone: a run of them is one call
+    flush: Callable[[Coder, list[Op], str], None]  # makes that call
+    operands: Callable[[Op], Iterable[Value]]  # what must be computed for an operation
+    control: frozenset[type[Op]]  # operations that only narrow who runs their region
 
     def protocol(self, op: Op) -> bool:
-        return type(op) in self.translators and self.translators[type(op)] not in CONTROL
+        kind = type(op)
+        if isinstance(op, scalar.LoadElement | scalar.StoreElement):
+            return is_shared(op.view)
+        return kind in self.registers or (kind in self.translators and kind not in self.control)
 
 
-CONTROL: set[Translator] = set()  # translators of operations that only narrow who runs their region
+def is_shared(view: object) -> bool:
+    return isinstance(view, View) and isinstance(view.root, Buffer) and view.root.storage == "shared"
 
 
 class Program:
@@ -95,10 +102,14 @@ class Program:
         self.text = "\n".join(coder.lines)
         self._code: CodeType = compile(self.text, f"<{kernel.name}>", "exec")
         self._globals = coder.globals
-        self.constants = [[c[warp * WARP : (warp + 1) * WARP] for c in coder.constants] for warp in range(self.warps)]
-        self.constants = [[values.collapse(c) for c in row] for row in self.constants]
+        self.function = self._function()
+        self.cache: dict[Any, int] = {}  # element sets, shared by all runs
+        self.boxes: dict[tuple[int, ...], int] = {}
+        self.constants = [
+            [values.collapse(c[warp * WARP : (warp + 1) * WARP]) for c in coder.constants] for warp in range(self.warps)
+        ]
 
-    def function(self) -> Callable[..., Any]:
+    def _function(self) -> Callable[..., Any]:
         scope = dict(self._globals)
         exec(self._code, scope)  # generated above, from the IR alone
         made: Callable[..., Any] = scope["follow"]
@@ -118,6 +129,7 @@ class Coder:
         self.constant_names: dict[Any, str] = {}
         self.variables: dict[Variable, str] = {}
         self.loop_masks: list[str] = []
+        self.pending: list[Op] = []  # register operations that no call has been made for
 
     def generate(self) -> None:
         self.line("def follow(S, W, m0, K):")
@@ -146,9 +158,10 @@ class Coder:
         self.globals[name] = item
         return name
 
-    def site(self, op: Op, kind: str, **objects: Any) -> str:
+    def site(self, op: Op, kind: str, *, within: Op | None = None, **objects: Any) -> str:
+        """`within`: the map that `op` stands in."""
         label = ""
-        for outer in self.slice.around[op]:
+        for outer in self.slice.around[within or op]:
             if isinstance(outer, Section) and outer.role and outer.label:
                 label = outer.label
         site = Site(op, len(self.program.sites), label, kind, objects)
@@ -192,12 +205,23 @@ class Coder:
         for op in block.ops:
             if op in self.slice.relevant:
                 self.op(op, mask)
+        self.flush(mask)
         if len(self.lines) == before:
             self.line("pass")
 
+    def flush(self, mask: str) -> None:
+        if self.pending:
+            pending, self.pending = self.pending, []
+            self.program.level.flush(self, pending, mask)
+
     def op(self, op: Op, mask: str) -> None:
-        translator = self.program.level.translators.get(type(op)) or _COMMON.get(type(op))
+        level = self.program.level
+        if type(op) in level.registers:
+            self.pending.append(op)
+        translator = level.translators.get(type(op)) or _COMMON.get(type(op))
         if translator is not None:
+            if type(op) not in level.registers:
+                self.flush(mask)
             translator(self, op, mask)
         elif op.PURE:
             _pure(self, op)
@@ -357,10 +381,9 @@ def _exit(coder: Coder, op: scalar.Break | scalar.Continue, mask: str) -> None:
     coder.line(op.NAME)
 
 
-def _load(coder: Coder, op: scalar.LoadElement, mask: str) -> None:
-    if isinstance(op.view.root, Buffer):
-        return  # an access of shared memory: the level's own translator sees those
-    if op.result not in coder.slice.needed:
+def global_load(coder: Coder, op: scalar.LoadElement, mask: str) -> None:
+    """A scalar from global memory, where anything depends on it."""
+    if isinstance(op.view.root, Buffer) or op.result not in coder.slice.needed:
         return
     if op.result.type in FLOATS:
         coder.bind(op.result, "UNKNOWN")
@@ -392,8 +415,5 @@ _COMMON: dict[type[Op], Translator] = {
     scalar.While: _while,
     scalar.Break: _exit,
     scalar.Continue: _exit,
-    scalar.LoadElement: _load,
     Section: _section,
 }
-
-__all__ = ["CONTROL", "Coder", "Level", "Load", "Loop", "Program", "Site", "every_warpgroup", "thread_bit", "wrap"]

@@ -12,11 +12,11 @@ from croq.ir.objects import Buffer, View
 
 
 class Regions:
-    """Makes and remembers element sets; `symbols` give extents that are not constant."""
+    """Makes and remembers (in `boxes`) element sets; `symbols` give extents that are not constant."""
 
-    def __init__(self, symbols: dict[str, int]) -> None:
+    def __init__(self, symbols: dict[str, int], boxes: dict[tuple[int, ...], int]) -> None:
         self.symbols = symbols
-        self._boxes: dict[tuple[int, ...], int] = {}
+        self._boxes = boxes
 
     def extents(self, view: View) -> tuple[int, ...]:
         return tuple(e.known if e.known is not None else e.evaluate(self.symbols) for e in view.extents)

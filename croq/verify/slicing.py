@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Elect, RegMap, Section
-from croq.ir.objects import Kernel, Param, Variable, View
+from croq.ir.objects import Kernel, Variable
 from croq.ir.scalar import (
     Binary,
     Break,
@@ -134,10 +134,6 @@ def control_values(op: Op) -> list[Value]:
     if isinstance(op, Section) and op.condition is not None:
         return [op.condition]
     return []
-
-
-def is_global(view: View) -> bool:
-    return isinstance(view.root, Param)
 
 
 class Lanes:

@@ -3,6 +3,10 @@
 Happens-before is kept by vector clocks. A component counts the releases of one agent - lanes of a warp that always act
 together - or the completed phases of one barrier. `vc[a][c] >= n` says: whatever carries the epoch (c, n) certainly
 happened before the next step of agent a.
+
+Each clock has two halves. The first is about memory: what may be relied on to be seen, carried by releases and acquires
+alone. The second (component + `self.half`) is about time: what must have taken place, carried also from the issue of a
+load to its completion. Phases need the second, data need the first.
 """
 
 from __future__ import annotations
@@ -62,7 +66,7 @@ class State:
         kernel = program.kernel
         self.program, self.kernel, self.oracle, self.place = program, kernel, oracle, place
         self.symbols: dict[str, Scalar] = _Symbols(symbols)
-        self.regions = Regions(symbols)
+        self.regions = Regions(symbols, program.boxes)
         self.history = History() if record else None
         self.warps: list[Warp] = []
         self.owner: list[Warp] = []  # of each agent
@@ -75,6 +79,7 @@ class State:
             self.lanes += classes
         self.agents = len(self.owner)
         self.components = self.agents
+        self.half = 0
         self.vc: list[Clock] = []
         self.fences: list[list[int]] = [[] for _ in range(self.agents)]
         self.ready: deque[Warp] = deque()
@@ -87,9 +92,10 @@ class State:
 
     def start_clocks(self) -> None:
         """Once all components are known. An agent's own clock starts at 1, so that epoch 0 is known to nobody else."""
-        self.vc = [[0] * self.components for _ in range(self.agents)]
+        self.half = self.components
+        self.vc = [[0] * (2 * self.half) for _ in range(self.agents)]
         for agent in range(self.agents):
-            self.vc[agent][agent] = 1
+            self.vc[agent][agent] = self.vc[agent][self.half + agent] = 1
 
     # ------------------------------------------------------------------------------------------------------ agents
     def acting(self, warp: Warp, mask: int) -> tuple[int, ...]:
@@ -106,6 +112,24 @@ class State:
     def join(self, agent: int, other: Clock) -> None:
         own = self.vc[agent]
         self.vc[agent] = [a if a > b else b for a, b in zip(own, other, strict=True)]
+
+    def who(self, agent: int) -> str:
+        """The threads of an agent, in words."""
+        warp, lanes = self.owner[agent], self.lanes[agent]
+        if lanes == warp.base:
+            return f"warp {warp.index}"
+        first = WARP * warp.index
+        threads = [first + lane for lane in range(WARP) if lanes >> lane & 1]
+        if len(threads) == 1:
+            return f"thread {threads[0]}"
+        dense = threads[-1] - threads[0] + 1 == len(threads)
+        return f"threads {threads[0]} to {threads[-1]}" if dense else f"{len(threads)} lanes of warp {warp.index}"
+
+    def step(self, agent: int) -> None:
+        """What the agent does from here on comes after what it has released so far."""
+        clock = self.vc[agent] = list(self.vc[agent])
+        clock[agent] += 1
+        clock[self.half + agent] += 1
 
     def merged(self, clocks: Iterable[Clock]) -> Clock:
         return list(map(max, *both)) if len(both := list(clocks)) > 1 else list(both[0])

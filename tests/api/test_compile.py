@@ -142,3 +142,14 @@ class TestCheck:
 
     def test_a_missing_file_is_a_diagnostic_too(self):
         assert [d.code for d in croq.check("nowhere.co")] == ["E-2001"]
+
+
+def test_host_memory_of_another_library_is_reached_by_its_address():
+    from croq.driver.arrays import ArrayView
+    from croq.kernel import _host_array
+
+    memory = np.arange(24, dtype=np.float32).reshape(4, 6)
+    seen = _host_array(ArrayView(memory.ctypes.data, (4, 3), (6, 2), "f32", ("cpu", 0)))
+    np.testing.assert_array_equal(seen, memory[:, ::2])
+    seen[0, 1] = -1
+    assert memory[0, 2] == -1

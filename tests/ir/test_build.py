@@ -9,12 +9,14 @@ import pytest
 
 from croq.diagnostics import Sink
 from croq.ir import scalar, tile
+from croq.ir import types as ir_types
 from croq.ir.build import build
 from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Kernel, Module
 from croq.ir.rewrite import constant
 from croq.ir.verify import verify
 from croq.sema import analyse
+from croq.sema import types as sema_types
 from croq.source import SourceFile
 from croq.syntax import parse_program
 from tests.sema.helpers import block, function, warpgroups
@@ -276,6 +278,17 @@ def test_views_compose() -> None:
     assert source.static_shape == (8, 16)
 
 
+def test_a_group_of_variables_is_as_many_indices() -> None:
+    kernel = kernel_of(
+        block("foreach q = {i, j} in [n, 4] { y = a.at(q); s = dma.copy a.subspan(8, 8).at(q) => shared; }")
+    )
+    assert [index.name for index in only(kernel, scalar.LoadElement).indices] == ["i", "j"]
+    assert [chain(o) for o in only(kernel, tile.DmaCopy).source.offsets if isinstance(o, Value)] == [
+        "(mul i 8)",
+        "(mul j 8)",
+    ]
+
+
 def test_squeezed_dimensions_are_not_kept() -> None:
     text = block("row = a.subspan(1, 64).at(bm, 0).sqz();\ns = dma.copy row => shared;")
     source = only(kernel_of(text), tile.DmaCopy).source
@@ -391,3 +404,8 @@ def test_synchronisation_belongs_to_the_unit() -> None:
 def test_buffers_may_be_filled() -> None:
     fill = only(kernel_of(block("shared f16 [8, 8] s[2] {0.0f};")), tile.BufferFill)
     assert fill.dest.slot is None and fill.value.type == "f16"
+
+
+def test_both_stages_agree_about_element_types() -> None:
+    assert sema_types.BYTES == ir_types.BYTES
+    assert sema_types.FLOATS == ir_types.FLOATS and sema_types.INTEGERS == ir_types.INTEGERS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from croq.diagnostics import CompileError, Sink
@@ -39,20 +40,16 @@ def _lower(text: str, defines: Mapping[str, object] | None, after: str | None, s
 def codes(text: str, defines: Mapping[str, object] | None = None) -> list[str]:
     """Codes of everything that is reported."""
     sink = Sink()
-    try:
+    with suppress(CompileError):
         _lower(text, defines, None, sink)
-    except CompileError:
-        pass
     return [d.code for d in sink.diagnostics]
 
 
 def reported(text: str, defines: Mapping[str, object] | None = None) -> tuple[str, str]:
     """The only diagnostic's code and message. It must point at the line that bears the mark, and say what to do."""
     sink = Sink()
-    try:
+    with suppress(CompileError):
         _lower(text, defines, None, sink)
-    except CompileError:
-        pass
     assert len(sink.diagnostics) == 1, [f"{d.code} {d.span}: {d.message}" for d in sink.diagnostics]
     (found,) = sink.diagnostics
     marked = [n for n, line in enumerate(text.splitlines(), 1) if MARK in line]
@@ -61,7 +58,7 @@ def reported(text: str, defines: Mapping[str, object] | None = None) -> tuple[st
     return found.code, found.message
 
 
-# -------------------------------------------------------------------------------------------------------------- programs
+# ------------------------------------------------------------------------------------------------------------- programs
 def program(body: str, params: str = "global f16 [M, K] a, global f16 [N, K] b, global f32 [M, N] c") -> str:
     """One block of one CTA around `body`."""
     return f"__co__ void k({params}) {{\n parallel bm by 1 : block {{\n{body}\n }}\n}}\n"
@@ -73,7 +70,7 @@ def warpgroups(count: int, body: str, before: str = "", **more: str) -> str:
     return program(f"{before}\n{inner}", **more)
 
 
-# ----------------------------------------------------------------------------------------------------------------- facts
+# ---------------------------------------------------------------------------------------------------------------- facts
 def every(scope: Kernel | Block | Op, kind: type[_OpT]) -> list[_OpT]:
     """The operations of one class, in program order, at any depth."""
     return [op for op in _walk(scope) if isinstance(op, kind)]

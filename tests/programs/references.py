@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Outputs = dict[str, Array]
 LOG2E = 1.4426950408889634
+UNTOUCHED = 0x5A5A5A5A  # what integer outputs hold before a run; those of floating point hold NaN
 
 
 def gemm(a: Array, b: Array) -> Outputs:
@@ -32,7 +33,7 @@ def mlp(x: Array, w1: Array, bias: Array, w2: Array) -> Outputs:
 def attention(
     q: Array, k: Array, v: Array, scale: float, *, causal: bool = False, window: int | None = None, bias: Any = 0.0
 ) -> Outputs:
-    """q: [B, S, H, D]; k, v: [B, T, G, D] with H a multiple of G. `scale` is for exponentials of base 2, `bias` is not scaled."""
+    """q: [B, S, H, D]; k, v: [B, T, G, D], H a multiple of G. `scale` is for exponentials of base 2; `bias` is not."""
     group = q.shape[2] // k.shape[2]
     keys, values = np.repeat(k, group, axis=2), np.repeat(v, group, axis=2)
     scores = np.einsum("bihd,bjhd->bhij", q, keys) * scale + np.asarray(bias) * LOG2E
@@ -143,3 +144,57 @@ def clamp_product(a: Array, b: Array, limit: float) -> Outputs:
 
 def sub_warps(x: Array) -> Outputs:
     return {"y": np.einsum("rqt,q->rt", x.reshape(-1, 4, 32), np.array([4.0, 2.0, 3.0, 1.0]))}
+
+
+def chain_shared(a: Array, b: Array, c: Array) -> Outputs:
+    return {"d": sum(np.maximum(a @ x.T, 0) @ y.T for x, y in zip(b, c, strict=True))}
+
+
+def long_flight(a: Array, b: Array, rounds: int) -> Outputs:
+    products = [x @ b.T for x in a]
+    second = np.zeros((64, 64))
+    for _ in range(rounds):
+        second = (second + products[1]) * 0.5
+    third = -(1.0 + 2 * products[2]) if rounds > 1 else np.ones((64, 64))
+    return {"c": np.stack([2 * products[0] + 1.0, second, third])}
+
+
+def two_readers(x: Array) -> Outputs:
+    y = x.copy()
+    y[0::2] = x[0::2] + x[1::2, ::-1]
+    return {"y": y, "z": -x}
+
+
+def apply_rules(x: Array) -> Outputs:
+    """`count` is raised once a row in each of the four lanes that hold it: nothing in that statement has a column."""
+    i, j = np.ogrid[:64, :64]
+    scaled = x * 4
+    rest = np.where(j % 2 == 0, scaled + i, np.where(i < 32, -scaled, 0.5))
+    v = np.where(j < 8, scaled, rest)
+    y = v + np.where(i == j, 0.0, scaled * 2) + 2 * i
+    rows = np.stack([v.sum(1), np.full(64, 4.0), 2.0 * np.arange(64), v.max(1)], axis=1)
+    return {"y": y, "rows": rows}
+
+
+def reentered(x: Array) -> Outputs:
+    line = 1.0 + np.cumsum(x, axis=0)
+    sums = np.repeat(line.reshape(-1, 2, 128).sum(2), 128, axis=1)
+    return {"y": line[:, ::-1] + sums}
+
+
+def two_launches(x: Array, parts: int) -> Outputs:
+    chunk = -(-len(x) // parts)
+    padded = np.concatenate([x, np.zeros(chunk * parts - len(x))])
+    return {"part": padded.reshape(parts, chunk).sum(1), "total": x.sum(keepdims=True)}
+
+
+def facts(x: Array) -> Outputs:
+    rows, cols = x.shape
+    odd = rows % 2 == 1
+    out = [2, rows, cols * 2, 192, 3, 40, 3, 12, -(-cols // 4), 12, 4 & 7, 8, int(odd), 5 if not odd else 6]
+    y = np.full(x.shape, np.nan)
+    for b in range(3):
+        for t in range(4):
+            if b * 5 + t // 2 < rows and t < cols:
+                y[b * 4 + t, 0] = x[b * 5 + t // 2, t % 2]
+    return {"out": np.array([*out, UNTOUCHED, UNTOUCHED]), "y": y}

@@ -1,33 +1,33 @@
-"""The catalogue: every program compiles to what its plan must say, and computes what its reference says on every schedule."""
+"""Every program compiles to what its plan must say, and computes what its reference says on every schedule."""
 
 from __future__ import annotations
 
 import re
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from harness import FOLDER, Case, cases, make_run, plan_faults  # noqa: E402
+from harness import FOLDER, Case, cases, make_run, plan_faults
 
-from croq.diagnostics import CompileError, Sink  # noqa: E402
-from croq.emit import emit_cuda  # noqa: E402
-from croq.ir.build import build  # noqa: E402
-from croq.ir.objects import Kernel, Module  # noqa: E402
-from croq.passes import pipeline  # noqa: E402
-from croq.plan import plan_kernel  # noqa: E402
-from croq.sema import analyse  # noqa: E402
-from croq.simulate import run  # noqa: E402
-from croq.source import SourceFile  # noqa: E402
-from croq.syntax import parse_program  # noqa: E402
+from croq.diagnostics import CompileError, Sink
+from croq.emit import emit_cuda
+from croq.ir.build import build
+from croq.ir.objects import Kernel, Module
+from croq.passes import pipeline
+from croq.plan import plan_kernel
+from croq.sema import analyse
+from croq.simulate import run
+from croq.source import SourceFile
+from croq.syntax import parse_program
 
 CASES = list(cases())
 SCHEDULES = ("eager", "lazy", "random:1", "random:2")
 BROKEN = sorted((FOLDER / "broken").glob("*.co"))
-# NVRTC is the slowest part: one variant of each program, and all that have setreg or large accumulators elsewhere
+# NVRTC is the slowest part: one variant of each program
 COMPILED = [case for case in CASES if case.variant is case.program.variants[0]]
 
 
@@ -43,14 +43,15 @@ def lower(path: Path, defines: dict[str, str], sink: Sink) -> Module:
     return module
 
 
-@lru_cache(maxsize=None)
+@cache
 def _module(case_id: str) -> Module:
     case = next(case for case in CASES if case.id == case_id)
     return lower(case.path, case.defines, Sink())
 
 
-def kernel_of(case: Case) -> Kernel:
-    return next(k for k in _module(case.id).kernels if k.name == case.program.name)
+def kernels_of(case: Case) -> list[Kernel]:
+    """The launches of the case's function, in order."""
+    return [k for k in _module(case.id).kernels if k.notes["function"] == case.program.name]
 
 
 def test_names_are_unique() -> None:
@@ -60,17 +61,17 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_plan(case: Case) -> None:
-    assert plan_faults(plan_kernel(kernel_of(case)), case.variant.plan) == []
+    assert plan_faults(plan_kernel(kernels_of(case)[0]), case.variant.plan) == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_simulated_results(case: Case) -> None:
-    kernel = kernel_of(case)
     for sizes in case.variant.sizes:
         made = make_run(case, sizes)
         for schedule in SCHEDULES:
             arrays = made.fresh()
-            run(kernel, arrays, made.scalars, schedule=schedule)
+            for kernel in kernels_of(case):
+                run(kernel, arrays, made.scalars, schedule=schedule)
             assert made.faults(arrays) == [], f"{dict(sizes)}, {schedule}"
 
 

@@ -205,6 +205,13 @@ RULES = {
     "E-912 foreach over a parallel variable": ("E-912", block("foreach bm { } //!")),
     "E-913 float range": ("E-913", block("foreach i in x { } //!")),
     "E-914 range rank": ("E-914", block("foreach {i} in a.span { } //!")),
+    "E-411 group as a value": ("E-411", block("foreach q = {i, j} in [n, n] { y = q + 1; } //!")),
+    "E-406 group of the wrong rank": ("E-406", block("foreach q = {i, j} in [n, n] { y = list.at(q); } //!")),
+    "E-3020 local event": ("E-3020", block("local event e; //!")),
+    "E-3020 warp-level mma": (
+        "E-3020",
+        block(ONE + "parallel w by 4 : group {\nz = mma.fill.f32 0.0f;\nmma.row.row z, s, s; //!\n}"),
+    ),
     "E-916 empty range": ("E-916", block("foreach i in 0 { } //!")),
     "E-917 while of an int": ("E-917", block("while (n) { } //!")),
     "E-918 break outside": ("E-918", block("break; //!")),

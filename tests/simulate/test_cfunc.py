@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from croq.simulate import cfunc
-from croq.simulate.cexec import Lanes, Library, Pointer
-from croq.simulate.cfunc import Unsupported
+from croq.simulate.cexec import Library
+from croq.simulate.cnodes import Unsupported
+from croq.simulate.cvalues import Lanes, Pointer
 
 
 class _Cta:

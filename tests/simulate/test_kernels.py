@@ -1,11 +1,14 @@
 """Whole programs against NumPy: the shared cases and the shipped kernels, tails included, under several schedules."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from croq import simulate
 from croq.simulate.dtypes import DTYPES
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEDULES = ["eager", "lazy", "random:1", "random:2"]
 CASES = ["saxpy", "gemm", "gemm_two_halves", "attention"]
 
@@ -37,9 +40,7 @@ def test_shared_cases(cases, lower, name, size, schedule):
     (case,) = [c for c in cases if c["kernel"] == name]
     if size not in case:
         pytest.skip("the case has no such size")
-    from pathlib import Path
-
-    path = Path(__file__).resolve().parent.parent / "cases" / case["file"]
+    path = ROOT / "tests" / "cases" / case["file"]
     for defines in case.get("defines", [{}]):
         _run_case(case, lower(path, defines), case[size], schedule)
 
@@ -69,9 +70,7 @@ def _check_attention(arrays):
 @pytest.mark.parametrize("name", ["v1", "v2", "v4"])
 @pytest.mark.parametrize("tiles", [1, 2, 3])
 def test_attention(lower, name, tiles, schedule):
-    from pathlib import Path
-
-    kernel = lower(Path(__file__).resolve().parent.parent.parent / "kernels" / f"{name}.co")
+    kernel = lower(ROOT / "kernels" / f"{name}.co")
     arrays = _attention_arrays(128 * tiles, 1)
     simulate.run(kernel, arrays, schedule=schedule)
     _check_attention(arrays)
@@ -79,9 +78,7 @@ def test_attention(lower, name, tiles, schedule):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_persistent_attention_with_device_functions(lower, schedule):
-    from pathlib import Path
-
-    kernel = lower(Path(__file__).resolve().parent.parent.parent / "kernels" / "v3.co", {"PERSISTENT_CTAS": 2})
+    kernel = lower(ROOT / "kernels" / "v3.co", {"PERSISTENT_CTAS": 2})
     arrays = _attention_arrays(256, 2)
     tasks = [bm | head << 8 for head in range(2) for bm in range(2)]
     arrays["tasks"] = np.array([tasks[0], tasks[3], tasks[1], tasks[2]], np.int32)

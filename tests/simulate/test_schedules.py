@@ -1,5 +1,7 @@
 """What schedules are for: kernels that are right under all of them, mistakes that only some bring to light."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -34,8 +36,6 @@ class Recorder:
 @pytest.fixture
 def gemm(lower, cases):
     """A fresh GEMM ring, its arrays and its reference."""
-    from pathlib import Path
-
     path = Path(__file__).resolve().parent.parent / "cases" / "gemm_ring.co"
     kernel = lower(path, {"STAGES": 2})
     generator = np.random.default_rng(5)
@@ -100,7 +100,6 @@ def test_equal_seeds_give_equal_runs(gemm):
 def test_a_missing_wait_for_the_full_slot_shows(gemm):
     kernel = gemm[0]
     assert remove(kernel.body, lambda op: isinstance(op, hw.MbarrierWait) and op.event.name == "full") == 1
-    assert right(gemm, "eager") or True  # the copy engine may have been fast enough
     assert ever_wrong(gemm)
 
 

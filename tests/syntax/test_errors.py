@@ -45,7 +45,7 @@ SLIPS = [
     ("a = 1 + ;", "E-200", ";", "expected an expression", "missing"),
     ("u32 block = 3;", "E-200", "block", "cannot be a name", "block_"),
     ("a = b ? c;", "E-200", ";", "expected `:`", "missing"),
-    ("parallel p by 3 : groupx { }", "E-200", "groupx", "`block`, `group`, `group-4` or `thread`", ""),
+    ("parallel p by 3 : groupx { }", "E-200", "groupx", "`block`, `group-4`, `group` or `thread`", ""),
     ("parallel p by 3 : group - 4 { }", "E-200", "-", "found `-`", ""),
     ("[[launch_bounds(_, 1)]] a = 3;", "E-200", "a", "directly before `parallel`", "move it"),
     ("[[fast(1)]] parallel p by 3 { }", "E-200", "fast", "unknown attribute", "launch_bounds"),

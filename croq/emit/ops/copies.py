@@ -140,7 +140,9 @@ def fill_tile(emitter: Emitter, op: FillTile) -> Fields:
     assert isinstance(buffer, Buffer)
     element = cpp_type(buffer.type)
     value = converted(emitter.expr(op.value), op.value.type, buffer.type)
+    emitter.names.push()
     at = name(emitter.names.declare("at"))
+    emitter.names.pop()
     base, length = _region(emitter, op.dest, buffer)
     wide = length % 16 == 0
     return {

@@ -106,10 +106,10 @@ def binary_op(emitter: Emitter, op: Binary) -> Expr:
 
 def _uniform(emitter: Emitter, op: Binary, result: Expr) -> Expr:
     """Quotients of the thread index by whole warps are the same in all lanes: ptxas is told so."""
-    divisor = emitter.expr(op.right).const
-    if op.op not in ("div", "shr") or divisor is None:
+    amount = emitter.uses.definition.get(op.right)
+    if op.op not in ("div", "shr") or not isinstance(amount, Const):
         return result
-    divisor = divisor if op.op == "div" else 1 << divisor
+    divisor = int(amount.value) if op.op == "div" else 1 << int(amount.value)
     from_thread = isinstance(emitter.uses.definition.get(op.left), ThreadIndex)
     whole = op.threads is not None and op.threads.whole_warps() and emitter.map_place is None
     if not from_thread or divisor % WARP or not whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from croq.emit import addresses, registers
-from croq.emit.expressions import Expr, divided, modulo, multiple_of, name, plus, times
+from croq.emit.expressions import Expr, divided, integer, modulo, multiple_of, name, plus, times
 from croq.emit.registry import statement
 from croq.emit.templating import Fields
 from croq.emit.text import call_text
@@ -23,6 +23,7 @@ IN_TYPES: dict[str, InType] = {"bf16": "bf16", "f16": "f16", "tf32": "tf32", "f3
                                "f8_e4m3": "e4m3", "f8_e5m2": "e5m2"}  # fmt: skip
 ENCODED = 16  # descriptors count in units of 16 bytes
 A_REGISTERS = 4
+OPERANDS_WIDTH = 64  # characters of the four registers of A that stay on one line
 
 
 def instruction(op: WgmmaIssue) -> Wgmma:
@@ -67,7 +68,7 @@ def wgmma_issue(emitter: Emitter, op: WgmmaIssue) -> Fields:
     blocks, steps = op.m // registers.ROWS, op.k // op.k_step
     emitter.names.push()
     b = _Operand(emitter, op.b, "mn" if op.b_transposed else "k", op.k_step, "b")
-    k = name(emitter.names.declare("k"))
+    k = name(emitter.names.declare("k")) if steps > 1 else integer(0)
     starts = [b.start]
     a_text: list[list[str]]
     if isinstance(op.a, View):
@@ -76,7 +77,7 @@ def wgmma_issue(emitter: Emitter, op: WgmmaIssue) -> Fields:
         a_text = [[a.at(k, steps, block * registers.ROWS)] for block in range(blocks)]
     else:
         a_text = [_register_operand(emitter, op.a, k, block) for block in range(blocks)]
-    scale = "1" if op.accumulate else f"{k} > 0"
+    scale = "1" if op.accumulate else f"{k} > 0" if steps > 1 else "0"
     calls = [
         call_text(
             wgmma.name, [registers.block_array(emitter, op.acc, block), *a_text[block], f"{b.at(k, steps, 0)}, {scale}"]
@@ -99,7 +100,8 @@ def _summary(emitter: Emitter, op: WgmmaIssue, steps: int) -> str:
 def _register_operand(emitter: Emitter, ref: FragRef, k: Expr, block: int) -> list[str]:
     array = registers.block_array(emitter, ref, block)
     parts = [f"{array}[{plus(times(k, A_REGISTERS), n)}]" for n in range(A_REGISTERS)]
-    return [", ".join(parts[:2]), ", ".join(parts[2:])]
+    line = ", ".join(parts)
+    return [line] if len(line) <= OPERANDS_WIDTH else [", ".join(parts[:2]), ", ".join(parts[2:])]
 
 
 class _Operand:

@@ -1,0 +1,82 @@
+"""What orders the CTA's own code against its inner parallels: accesses to shared memory by ordinary instructions.
+
+Code outside the inner parallels is executed once (language reference 7.2): all threads compute and read there, one
+thread has the effects. Moves synchronise themselves and do not count.
+"""
+
+from __future__ import annotations
+
+from croq.ir.core import Block, Op
+from croq.ir.objects import Buffer, FragRef, Kernel, View
+from croq.ir.scalar import Call, For, StoreElement, While
+from croq.ir.tile import DmaCopy, EventTrigger, Scope, TmaLoad, TmaStore
+
+
+def is_single(op: Op) -> bool:
+    """An effect that happens once. What gives or changes something that every thread has of its own is not one."""
+    if isinstance(op, Call):
+        return op.result is None and not any(_is_private(arg) for arg in op.args)
+    return isinstance(op, EventTrigger) or (isinstance(op, StoreElement) and not _is_private(op.view))
+
+
+def _is_private(item: object) -> bool:
+    if isinstance(item, View):
+        return isinstance(item.root, Buffer) and item.root.storage == "local"
+    return isinstance(item, FragRef)
+
+
+class CtaAccesses:
+    """Of one kernel as the builder made it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.order = {op: n for n, op in enumerate(kernel.walk())}
+        self.loops: dict[Op, frozenset[Op]] = {}
+        self.scopes: list[Op] = []
+        self.triggers: list[Op] = []
+        self.accesses: list[tuple[Op, frozenset[Buffer]]] = []
+        self._index(kernel.body, frozenset())
+
+    def _index(self, block: Block, loops: frozenset[Op]) -> None:
+        for op in block.ops:
+            self.loops[op] = loops
+            if isinstance(op, Scope):
+                self.scopes.append(op)
+                continue
+            if isinstance(op, EventTrigger):
+                self.triggers.append(op)
+            touched = _shared(op)
+            if touched:
+                self.accesses.append((op, touched))
+            for region in op.regions():
+                self._index(region, loops | {op} if isinstance(op, (For, While)) else loops)
+
+    def enter(self, scope: Op) -> bool:
+        """Whether an access of the CTA's own code may come before the scope, with no barrier in between."""
+        return any(self._precedes(op, scope) for op, _ in self.accesses)
+
+    def leave(self, scope: Op) -> bool:
+        """Whether an access, a trigger or another scope, or the scope itself in a loop, may come after it."""
+        others = [*(op for op, _ in self.accesses), *self.triggers, *(s for s in self.scopes if s is not scope)]
+        return bool(self.loops[scope]) or any(self._precedes(scope, op) for op in others)
+
+    def around(self, effect: Op) -> tuple[bool, bool]:
+        """Whether accesses by all threads to what one thread touches here may come before it, and after it.
+
+        One thread's trigger speaks for all threads: every access by all threads must be over.
+        """
+        collective = [(op, buffers) for op, buffers in self.accesses if not is_single(op)]
+        if isinstance(effect, EventTrigger):
+            return any(self._precedes(op, effect) for op, _ in collective), False
+        touched = _shared(effect)
+        others = [op for op, buffers in collective if buffers & touched]
+        return any(self._precedes(op, effect) for op in others), any(self._precedes(effect, op) for op in others)
+
+    def _precedes(self, first: Op, second: Op) -> bool:
+        return self.order[first] < self.order[second] or bool(self.loops[first] & self.loops[second])
+
+
+def _shared(op: Op) -> frozenset[Buffer]:
+    if isinstance(op, (DmaCopy, TmaLoad, TmaStore)):
+        return frozenset()
+    roots = [effect.target.root for effect in op.effects() if isinstance(effect.target, View)]
+    return frozenset(root for root in roots if isinstance(root, Buffer) and root.storage == "shared")

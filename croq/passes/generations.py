@@ -1,0 +1,168 @@
+"""Which threads trigger one generation of an event, where trigger sites take turns.
+
+A site that triggers `e.at(order)` takes part in the generations that `order` can name. What is known of an order is
+its remainder: `2 * k + 1` is odd, whatever `k` is; a counter that starts at 0 and goes up in steps of 2 is even. Sites
+whose orders can never be equal do not act in one generation, and do not add up.
+
+    trigger empty.at(2 * k)        by warpgroup 0      every generation has the 4 warps of one of them,
+    trigger empty.at(2 * k + 1)    by warpgroup 1      not the 8 of both
+
+`e[i]` is followed the same way, as far as slots are told apart. Whatever cannot be followed counts as any order at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd, lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croq.ir.core import Op, Value
+from croq.ir.objects import Event, EventRef, Kernel, Variable
+from croq.ir.scalar import Binary, Cast, Unary, VarDeclare, VarGet, VarSet
+from croq.ir.tile import EventTrigger
+from croq.ir.types import ThreadSet
+from croq.passes.threads import ThreadAnalysis
+
+MOST_CLASSES = 256  # of remainders that are told apart
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """Integers `rest + modulus * n`, with a `rest` for each thread of the CTA; modulus 0: exactly `rest`."""
+
+    modulus: int
+    rest: NDArray[np.int64]
+
+    def plus(self, other: Remainder, sign: int = 1) -> Remainder:
+        return _reduced(gcd(self.modulus, other.modulus), self.rest + sign * other.rest)
+
+    def times(self, factor: int) -> Remainder:
+        return _reduced(self.modulus * abs(factor), self.rest * factor)
+
+
+def generations(event: Event, triggers: list[EventTrigger], remainders: Remainders) -> dict[int | None, ThreadSet]:
+    """The threads of each class of generations; under None, all threads, where nothing tells generations apart."""
+    sites = [(remainders.of_ref(ref), op.threads) for op in triggers for ref in op.refs if ref.event is event]
+    moduli = [site.modulus for site, _ in sites if site.modulus]
+    exact = {int(r) for site, threads in sites if not site.modulus for r in site.rest[list(threads or ())]}
+    classes = lcm(*moduli) if moduli else 0
+    if classes == 1 or classes > MOST_CLASSES or not sites:
+        return {None: event.triggers or ThreadSet(())}
+    found: dict[int | None, ThreadSet] = {}
+    for number in range(classes) if classes else sorted(exact):
+        acting: list[int] = []
+        for site, threads in sites:
+            modulus = gcd(site.modulus, classes)
+            acting += [t for t in threads or () if _same(int(site.rest[t]), number, modulus)]
+        if acting:
+            found[number] = ThreadSet.of(set(acting))
+    return found
+
+
+@dataclass
+class Remainders:
+    """What is known of the integers of a kernel as it is at construction."""
+
+    kernel: Kernel
+    analysis: ThreadAnalysis
+    stores: dict[Variable, list[Value]] = field(default_factory=dict)
+    known: dict[Value, Remainder] = field(default_factory=dict)
+    variables: dict[Variable, Remainder] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for op in self.kernel.walk():
+            if isinstance(op, VarSet):
+                self.stores.setdefault(op.var, []).append(op.value)
+            elif isinstance(op, VarDeclare):
+                self.stores.setdefault(op.var, [])
+                if op.init is not None:
+                    self.stores[op.var].append(op.init)
+
+    def of_ref(self, ref: EventRef) -> Remainder:
+        """Of the order; of the slot where there is only that; a scalar event's generations are not told apart."""
+        if ref.order is not None:
+            return self.of(ref.order)
+        if ref.slot is None:
+            return self._anything()
+        slot = self.of(ref.slot)
+        return slot if not slot.modulus else _reduced(gcd(slot.modulus, ref.event.slots), slot.rest)
+
+    def of(self, value: Value) -> Remainder:
+        if value not in self.known:
+            static = self.analysis.static(value)
+            self.known[value] = self._find(value.op) if static is None else Remainder(0, static)
+        return self.known[value]
+
+    def _find(self, op: Op | None) -> Remainder:
+        if isinstance(op, Cast) and op.operand.type in ("s32", "u32", "s64", "u64"):
+            return self.of(op.operand)
+        if isinstance(op, Unary) and op.op == "neg":
+            return self.of(op.operand).times(-1)
+        if isinstance(op, VarGet):
+            return self._variable(op.var)
+        if isinstance(op, Binary):
+            return self._binary(op)
+        return self._anything()
+
+    def _binary(self, op: Binary) -> Remainder:
+        left, right = self.of(op.left), self.of(op.right)
+        if op.op in ("add", "sub"):
+            return left.plus(right, 1 if op.op == "add" else -1)
+        factor, other = (_constant(right), left) if _constant(right) is not None else (_constant(left), right)
+        if op.op == "mul" and factor is not None:
+            return other.times(factor)
+        amount = _constant(right)
+        if op.op == "shl" and amount is not None and 0 <= amount < 32:
+            return left.times(1 << amount)
+        if op.op == "mod" and amount:
+            return _reduced(gcd(left.modulus, amount), left.rest)
+        return self._anything()
+
+    def _variable(self, var: Variable) -> Remainder:
+        """A counter: its first values, and the steps by which it goes on from itself."""
+        if var not in self.variables:
+            self.variables[var] = self._anything()  # while it is being found out
+            steps = {value: self._step(var, value) for value in self.stores.get(var, [])}
+            start: Remainder | None = None
+            for value, step in steps.items():
+                start = start if step is not None else _joined(start, self.of(value))
+            if start is not None:
+                modulus = gcd(start.modulus, *(step for step in steps.values() if step is not None))
+                self.variables[var] = _reduced(modulus, start.rest)
+        return self.variables[var]
+
+    def _step(self, var: Variable, value: Value) -> int | None:
+        op = value.op
+        if not isinstance(op, Binary) or op.op not in ("add", "sub"):
+            return None
+        sides = [(op.left, op.right)] if op.op == "sub" else [(op.left, op.right), (op.right, op.left)]
+        for own, amount in sides:
+            if isinstance(own.op, VarGet) and own.op.var is var:
+                return _constant(self.of(amount))
+        return None
+
+    def _anything(self) -> Remainder:
+        return Remainder(1, np.zeros(self.kernel.threads, dtype=np.int64))
+
+
+def _reduced(modulus: int, rest: NDArray[np.int64]) -> Remainder:
+    return Remainder(modulus, rest % modulus if modulus else rest)
+
+
+def _joined(a: Remainder | None, b: Remainder) -> Remainder:
+    """What holds of a value that is one or the other."""
+    if a is None:
+        return b
+    apart = np.unique(np.abs(a.rest - b.rest))
+    return _reduced(gcd(a.modulus, b.modulus, *(int(d) for d in apart)), b.rest)
+
+
+def _constant(value: Remainder) -> int | None:
+    same = not value.modulus and bool((value.rest == value.rest[0]).all())
+    return int(value.rest[0]) if same else None
+
+
+def _same(rest: int, number: int, modulus: int) -> bool:
+    return (rest - number) % modulus == 0 if modulus else rest == number

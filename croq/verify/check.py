@@ -1,0 +1,176 @@
+"""Verification of one kernel: bindings in order of size, a run for each, the first fault shown in full."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from croq.diagnostics import Diagnostic, make
+from croq.ir.objects import Kernel
+from croq.ir.scalar import For, If
+from croq.verify import hw
+from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
+from croq.verify.faults import Fault, Refine
+from croq.verify.machine import Machine
+from croq.verify.program import Level, Program
+from croq.verify.state import Oracle, initial_partition
+from croq.verify.timeline import timeline
+from croq.verify.values import Undecided
+from croq.verify.verdict import Coverage, LoopCoverage, Verdict
+
+LevelName = Literal["hw", "tile"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Bounds. `trips`: every loop runs 0 to so many times where inputs can make it (more, where a ring is deeper: twice
+    its slots and one). `steps`: protocol operations over all runs, after which no further run is begun."""
+
+    trips: int = 7
+    steps: int = 60_000
+    runs: int = 400
+
+
+def level_of(name: LevelName) -> Level:
+    if name == "hw":
+        return hw.LEVEL
+    from croq.verify import tile
+
+    return tile.LEVEL
+
+
+def verify_protocol(kernel: Kernel, *, level: LevelName = "hw", options: Options | None = None) -> Verdict:
+    """Whether the kernel's synchronisation is right in every schedule.
+
+    `level` "hw": lowered IR, after all passes. "tile": IR after the pass `participants`. Raises nothing that is the
+    program's fault; the verdict is deterministic.
+    """
+    return _Check(kernel, level, options or Options()).run()
+
+
+class _Check:
+    def __init__(self, kernel: Kernel, level: LevelName, options: Options) -> None:
+        self.kernel, self.level = kernel, level
+        slots = max((event.slots for event in kernel.events), default=1)
+        self.options = replace(options, trips=max(options.trips, 2 * slots + 1))
+        self.program = Program(kernel, level_of(level))
+        self.bindings = Bindings(self.program, self.options.trips)
+        self.partition = initial_partition(kernel.threads)
+        self.runs = self.steps = 0
+        self.complete = True
+
+    def run(self) -> Verdict:
+        queue: list[tuple[float, int, Binding, tuple[int, ...]]] = [
+            (b.cost, n, b, ()) for n, b in enumerate(self.bindings)
+        ]
+        heapq.heapify(queue)
+        number = len(queue)
+        while queue:
+            if self.steps > self.options.steps or self.runs >= self.options.runs:
+                self.complete = False
+                break
+            _, _, binding, prefix = heapq.heappop(queue)
+            oracle = ChoosingOracle(self.bindings, prefix)
+            try:
+                self._follow(binding, oracle)
+            except Fault:
+                return self._show(binding, oracle)
+            except Undecided as stop:
+                return self._undecided(stop)
+            for position in range(len(prefix), len(oracle.taken)):
+                for choice in range(oracle.taken[position] + 1, oracle.widths[position]):
+                    extended = (*oracle.taken[:position], choice)
+                    if sum(extended) <= self.options.trips + 1:
+                        heapq.heappush(queue, (binding.cost + size(extended), number, binding, extended))
+                        number += 1
+        return self._verdict()
+
+    def _follow(self, binding: Binding, oracle: Oracle, record: bool = False) -> Machine:
+        """One run; repeated with a finer partition as long as lanes part that were taken together."""
+        while True:
+            machine = Machine(self.program, self.partition, binding.symbols, binding.place, oracle, record)
+            self.machine = machine
+            try:
+                machine.execute()
+            except Refine as parting:
+                classes = self.partition[parting.warp]
+                self.partition[parting.warp] = [
+                    part for c in classes for part in (c & parting.mask, c & ~parting.mask) if part
+                ]
+                continue
+            finally:
+                self.steps += machine.work
+            self.runs += 1
+            return machine
+
+    # ------------------------------------------------------------------------------------------------------ verdicts
+    def _coverage(self) -> Coverage:
+        loops = []
+        for loop in self.program.loops:
+            decides = loop.op.count if isinstance(loop.op, For) else loop.op.condition
+            constant = not self.bindings.varies(decides)
+            line = loop.op.span.line if loop.op.span is not None else 0
+            loops.append(LoopCoverage(line, tuple(sorted(loop.trips)), constant))
+        return Coverage(self.runs, self.steps, tuple(loops), self.complete)
+
+    def _verdict(self) -> Verdict:
+        coverage = self._coverage()
+        for loop, seen in zip(self.program.loops, coverage.loops, strict=True):
+            if not seen.trips or (not seen.constant and len(seen.trips) < 2):
+                times = f"only {seen.trips[0]} times" if seen.trips else "never reached"
+                return self._undecided(Undecided(f"no input was found that varies this loop ({times})", loop.op))
+        for site in self.program.sites:
+            if site.kind == "if" and isinstance(site.op, If) and self._unreached(site.op, site.objects):
+                return self._undecided(Undecided("no input was found that leads into this branch", site.op))
+        return Verdict(self.kernel.name, self.level, "proved", coverage)
+
+    def _unreached(self, op: If, taken: dict[str, object]) -> bool:
+        """A branch with operations of the protocol that no run has taken."""
+        if self.program.lanes.vary(op.condition) or self.program.lanes.fixed(op.condition) is not None:
+            return False
+        protocol = self.program.slice.protocol
+        for key, block in (("taken", op.then), ("skipped", op.otherwise)):
+            if key not in taken and block is not None and any(inner in protocol for inner in block.walk()):
+                return True
+        return False
+
+    def _undecided(self, stop: Undecided) -> Verdict:
+        span = stop.op.span if stop.op is not None else None
+        where = f" (line {span.line})" if span is not None else ""
+        return Verdict(
+            self.kernel.name, self.level, "undecided", self._coverage(), reason=stop.reason + where, span=span
+        )
+
+    def _show(self, binding: Binding, oracle: Oracle) -> Verdict:
+        """Repeat the run that failed, recorded, with the same values."""
+        replay = Oracle()
+        replay.values = dict(oracle.values)
+        try:
+            self._follow(binding, replay, record=True)
+        except Fault as fault:
+            history = self.machine.history
+            assert history is not None
+            lines = tuple(timeline(fault, history))
+            return Verdict(
+                self.kernel.name,
+                self.level,
+                "fault",
+                self._coverage(),
+                found=(self._diagnostic(fault, lines, binding, oracle),),
+                timeline=lines,
+            )
+        raise AssertionError("a fault that does not show again")
+
+    def _diagnostic(self, fault: Fault, lines: tuple[str, ...], binding: Binding, oracle: Oracle) -> Diagnostic:
+        sizes = [f"{name} = {binding.symbols[name]}" for name in self.bindings.choices]
+        if self.bindings.axes:
+            sizes.append(f"block {binding.place}")
+        sizes += [f"{k[0]}[{', '.join(map(str, k[1:]))}] = {v}" for k, v in list(oracle.values.items())[:8]]
+        notes = list(fault.notes)
+        if lines:
+            title = f"a schedule that shows it{' (' + ', '.join(sizes) + ')' if sizes else ''}:"
+            notes.append("\n    ".join([title, *lines]))
+        span = fault.site.span if fault.site is not None else None
+        labels = [(where, text) for where, text in fault.labels if where is not None]
+        return make(fault.code, span, fault.message, labels=labels, notes=notes, hint=fault.hint)

@@ -1,0 +1,220 @@
+"""Words for what the machine finds in memory and registers: which two operations meet, and what should keep them apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from croq.ir.objects import Buffer, Event, Fragment, View
+from croq.verify.faults import Fault
+from croq.verify.program import Program, Site
+
+if TYPE_CHECKING:
+    from croq.verify.memory import Access, Memory, Tile
+    from croq.verify.state import State, Warp
+    from croq.verify.tensor import Mma
+
+NOUNS = {
+    "load": "a TMA load",
+    "store": "a TMA store",
+    "mma": "an MMA",
+    "copy": "a cooperative copy",
+    "fill": "a fill",
+    "element": "an ordinary access",
+    "fragment": "a store of a fragment",
+    "call": "a call",
+}
+
+
+def noun(site: Site) -> str:
+    return NOUNS.get(site.kind, f"`{site.op.NAME}`")
+
+
+def conflict(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
+    """Two accesses of the same elements in no certain order."""
+    code = "E-6001" if not new.write else "E-6002"
+    does = "reads" if not new.write else "overwrites"
+    doing = "writes" if old.write else "reads"
+    guard = _guard(state.program, old, new)
+    labels = [(old.site.span, f"{noun(old.site)} {doing} it {old.until or 'here'}")]
+    notes = [
+        f"{_who(new)} does not know that {noun(old.site)} of {_who(old)} is over"
+        if old.warp is not new.warp
+        else f"the same warp {new.warp.index} does both, and has not waited in between"
+    ]
+    if old.warp is new.warp and not old.asynchronous and not new.asynchronous:
+        notes = [f"lanes of warp {new.warp.index} touch elements of one another with no barrier in between"]
+    hint, extra = _remedy(state.program, old, new, guard)
+    return Fault(
+        code,
+        f"{noun(new.site)} {does} `{tile.name}` while {noun(old.site)} may still {doing[:-1]} it",
+        new.site,
+        labels=[*labels, *extra],
+        notes=notes,
+        hint=hint,
+        moments=[old.moment, new.moment],
+        ending=f"{does} {tile.name} while {noun(old.site)} at {old.site.place} {doing} it",
+        about={tile.buffer, *([guard] if guard is not None else [])},
+        warp=new.warp.index,
+    )
+
+
+def _who(access: Access) -> str:
+    return f"warp {access.warp.index}"
+
+
+def _guard(program: Program, old: Access, new: Access) -> Event | None:
+    """The event that should have ordered them: the load's own, or one that old's role triggers and new's waits for."""
+    if old.site.kind == "load":
+        return old.site.objects.get("event")
+    triggered = {s.objects["event"] for s in program.sites if s.kind == "arrive" and s.role == old.site.role}
+    waits = [
+        s for s in program.sites if s.kind == "wait" and s.role == new.site.role and s.objects["event"] in triggered
+    ]
+    before = [s for s in waits if s.number < new.site.number]
+    chosen = before[-1] if before else (waits[0] if waits else None)
+    found: Event | None = chosen.objects["event"] if chosen is not None else None
+    return found
+
+
+def _remedy(program: Program, old: Access, new: Access, guard: Event | None) -> tuple[str, list[tuple[object, str]]]:
+    if old.site.kind == "load" and guard is not None:
+        return f"wait for `{guard.name}` (the generation that this load completes) before it", []
+    if old.site.kind == "mma" and old.ends is None and guard is not None:
+        early = [s for s in program.sites if s.kind == "arrive" and s.objects["event"] is guard]
+        extra: list[tuple[object, str]] = [(s.span, f"`{guard.name}` gives the tile back here") for s in early[:1]]
+        return f"wait for the MMA before `trigger {guard.name}`", extra
+    if old.site.kind == "mma" and old.ends is None:
+        return "wait for the MMA first", []
+    if old.site.kind == "store":
+        return "wait until the store has read its source, and tell the threads that write it next", []
+    if guard is not None:
+        return f"trigger `{guard.name}` only behind the last access, and wait for it before this one", []
+    return "put a barrier or an event between the two", []
+
+
+def missing_fence(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
+    return Fault(
+        "E-6004",
+        f"{noun(new.site)} uses `{tile.name}`, which ordinary stores have written, without a proxy fence",
+        new.site,
+        labels=[(old.site.span, "written here")],
+        notes=[
+            "ordinary stores and the async proxy (TMA, WGMMA) see shared memory by different ways. PTX ISA, Async proxy",
+            f"warp {old.warp.index} executes no `fence.proxy.async` between its stores and the barrier",
+        ],
+        hint="fence behind the stores, before the barrier that lets the others go on",
+        moments=[old.moment, new.moment],
+        ending=f"may see {tile.name} as it was before the stores",
+        about={tile.buffer},
+        warp=new.warp.index,
+    )
+
+
+def uninitialised(state: Memory, tile: Tile, new: Access) -> Fault:
+    part = "" if not tile.written & new.bits else " in part"
+    return Fault(
+        "E-6009",
+        f"{noun(new.site)} reads `{tile.name}`, which nothing has written{part}",
+        new.site,
+        labels=[(tile.buffer.span, "declared here")],
+        moments=[new.moment],
+        ending=f"reads {tile.name}, which holds nothing",
+        about={tile.buffer},
+        warp=new.warp.index,
+    )
+
+
+def outside(state: Memory, view: View, at: tuple[int, ...], extents: tuple[int, ...], site: Site, warp: Warp) -> Fault:
+    root = view.root
+    assert isinstance(root, Buffer)
+    spans = ", ".join(f"{a}..{a + e - 1}" if e != 1 else str(a) for a, e in zip(at, extents, strict=True))
+    return Fault(
+        "E-6010",
+        f"{noun(site)} leaves `{root.name}`: [{spans}] of [{', '.join(map(str, root.shape))}]",
+        site,
+        labels=[(root.span, "declared here")],
+        moments=[state.note(warp, site, f"touch {root.name}", (), {root})],
+        about={root},
+        warp=warp.index,
+    )
+
+
+def in_flight_at_end(state: Memory, site: Site, warp: Warp | None, moment: int, missing: str) -> Fault:
+    return Fault(
+        "E-6012",
+        f"{noun(site)} may still be in flight when the CTA ends",
+        site,
+        notes=["its shared memory may belong to another CTA by then", f"there is no {missing} behind it"],
+        hint="wait for it before the kernel ends",
+        moments=[moment],
+        ending="the CTA ends",
+        about={site.objects[k] for k in ("event",) if site.objects.get(k) is not None},
+        warp=warp.index if warp is not None else None,
+    )
+
+
+def register_fault(state: State, site: Site, warp: Warp, frag: Fragment, mma: Mma, moment: int) -> Fault:
+    accumulates = mma.accumulator[0] is frag
+    return Fault(
+        "E-6003",
+        f"`{frag.name}` is touched while an MMA still {'accumulates into' if accumulates else 'reads'} it",
+        site,
+        labels=[(mma.site.span, f"the MMA is in flight from here {_until(mma)}")],
+        notes=[
+            "the registers of an asynchronous MMA are its own until it has been waited for. PTX ISA, wgmma.mma_async"
+        ],
+        hint="wait for the MMA before this statement",
+        moments=[mma.moment, moment],
+        ending=f"touches {frag.name} under the MMA at {mma.site.place}",
+        about={frag},
+        warp=warp.index,
+    )
+
+
+def _until(mma: Mma) -> str:
+    return "until its commit group is waited for"
+
+
+def unfenced_registers(state: State, site: Site, warp: Warp, frag: Fragment, moment: int) -> Fault:
+    return Fault(
+        "E-6003",
+        f"`{frag.name}` was touched by ordinary code, and no `wgmma.fence` follows before this MMA uses it",
+        site,
+        notes=["register accesses and WGMMAs are ordered by `wgmma.fence` only. PTX ISA, wgmma.fence"],
+        moments=[moment],
+        ending=f"uses {frag.name} without a fence",
+        about={frag},
+        warp=warp.index,
+    )
+
+
+def unset_fragment(state: State, site: Site, warp: Warp, frag: Fragment, moment: int) -> Fault:
+    return Fault(
+        "E-6009",
+        f"`{frag.name}` is read before anything is written to it",
+        site,
+        labels=[(frag.span, "declared here")],
+        hint="fill it first",
+        moments=[moment],
+        ending=f"reads {frag.name}, which holds nothing",
+        about={frag},
+        warp=warp.index,
+    )
+
+
+def different_collectives(state: State, first: Warp, warp: Warp) -> Fault:
+    pairs = list(zip(first.trace, warp.trace, strict=False))
+    at = next((n for n, (a, b) in enumerate(pairs) if a is not b), len(pairs))
+    longer = first if len(first.trace) > at else warp
+    site = longer.trace[at] if at < len(longer.trace) else longer.trace[-1]
+    return Fault(
+        "E-6011",
+        f"the warps of warpgroup {first.index // 4} do not execute the same collective operations",
+        site,
+        notes=[
+            f"operation {at + 1} of warps {first.index} and {warp.index} differs",
+            "WGMMA and setmaxnreg are executed by all four warps of a warpgroup, in one order. PTX ISA",
+        ],
+        hint="let whole warpgroups run this code",
+        warp=longer.index,
+    )

@@ -1,0 +1,133 @@
+"""What runs of register operations do to fragments, and the shared memory that maps over fragments touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from croq.ir import hw, tile
+from croq.ir.core import Block, Op, Value
+from croq.ir.objects import Buffer, Fragment, FragRef, View
+from croq.ir.scalar import Call, FragDeclare, FragRead, FragWrite, LoadElement, StoreElement
+from croq.verify.program import Coder, Site
+from croq.verify.tensor import Registers, RegisterUse
+
+Kind = str  # "read", "write" or "declare"
+MapOp = hw.RegMap | tile.FragMap
+
+
+def touches(op: Op) -> Iterator[tuple[Kind, FragRef]]:
+    """Reads before writes, in the order in which an element sees them."""
+    if isinstance(op, FragDeclare):
+        yield "declare", FragRef(op.frag)
+    elif isinstance(op, MapOp):
+        for region in op.regions():
+            yield from _inside(region)
+    elif isinstance(op, Call):
+        for arg in op.args:
+            if isinstance(arg, FragRef):  # nobody knows which: it may be what the function fills
+                yield "write", arg
+    else:
+        for effect in op.effects():
+            if isinstance(effect.target, FragRef):
+                yield effect.kind, effect.target
+
+
+def _inside(block: Block) -> Iterator[tuple[Kind, FragRef]]:
+    for op in block.walk():
+        if isinstance(op, FragRead):
+            yield "read", op.frag
+        elif isinstance(op, FragWrite):
+            yield "write", op.frag
+
+
+def flush(coder: Coder, ops: list[Op], mask: str) -> None:
+    """One call for a run of register operations, and what those among them that touch shared memory need."""
+    uses: dict[tuple[Fragment, object], RegisterUse] = {}
+    dynamic: list[str] = []
+    sites: dict[Op, Site] = {}
+    for op in ops:
+        for kind, ref in touches(op):
+            if op not in sites:
+                coder.site(op, "registers")
+                sites[op] = coder.program.sites[-1]
+            key = (ref.frag, ref.slot)
+            if key not in uses:
+                constant = _constant(coder, ref.slot)
+                uses[key] = RegisterUse(ref.frag, constant)
+                if constant is None:
+                    dynamic.append(coder.value(ref.slot))
+            _record(uses[key], kind, sites[op])
+    if uses:
+        made = coder.program.sites[-1]
+        name = coder.name_global("s", Site(made.op, made.number, made.role, "registers", {}))
+        coder.globals[name].objects["registers"] = Registers(list(uses.values()))
+        extra = f", ({', '.join(dynamic)},)" if dynamic else ""
+        coder.line(f"S.registers(W, {mask}, {name}{extra})")
+    for op in ops:
+        if isinstance(op, MapOp):
+            _map_accesses(coder, op, mask)
+
+
+def _record(use: RegisterUse, kind: Kind, site: Site) -> None:
+    if kind == "declare":
+        use.declares = True
+        use.reads = use.writes = use.needs_value = None
+    elif kind == "read":
+        use.reads = use.reads or site
+        if use.writes is None:
+            use.needs_value = use.needs_value or site
+    else:
+        use.writes = use.writes or site
+
+
+def _constant(coder: Coder, slot: Value | int | None) -> int | None:
+    if slot is None or isinstance(slot, int):
+        return slot or 0
+    text = coder.value(slot)
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+# ------------------------------------------------------------------------------------------------- maps that reach out
+def shared_accesses(op: MapOp) -> Iterator[tuple[LoadElement | StoreElement, View, tuple[Value, ...]]]:
+    """Accesses of shared memory in the body, with those indices that come from outside it."""
+    inner = {v for o in _ops(op) for v in o.results()} | {v for v in op.results()}
+    for access in _ops(op):
+        if isinstance(access, LoadElement | StoreElement) and isinstance(access.view.root, Buffer):
+            if access.view.root.storage == "shared":
+                outside = tuple(v for v in (*access.view.values(), *access.indices) if v not in inner)
+                yield access, access.view, outside
+
+
+def _ops(op: MapOp) -> list[Op]:
+    return [o for region in op.regions() for o in region.walk()]
+
+
+def _map_accesses(coder: Coder, op: MapOp, mask: str) -> None:
+    """Each lane touches the elements at the coordinates that its registers hold, or (where indices are computed in the
+    body) any element of the view."""
+    rows = {v: n for n, v in enumerate(getattr(op, "row_iterators", ()))}
+    iterators = {**rows, **{v: n for n, v in enumerate(op.iterators)}}
+    inner = {v for o in _ops(op) for v in o.results()}
+    for access, view, _ in shared_accesses(op):
+        write = isinstance(access, StoreElement)
+        offsets_known = not any(v in inner or v in iterators for v in view.values())
+        picks: list[int] | None = [] if offsets_known else None
+        given = []
+        for index in access.indices:
+            if picks is None or index in inner:
+                picks = None
+                break
+            picks.append(iterators.get(index, -1))
+            given.append("0" if index in iterators else coder.value(index))
+        layout = op.domain.frag.layout
+        site = coder.site(access, "element", within=op, view=view, write=write, layout=layout, picks=picks)
+        if layout is None or picks is None:
+            starts = coder.tuple(0 if isinstance(o, Value) and o in inner else o for o in view.offsets)
+            coder.line(f"S.somewhere(W, {mask}, {site}, {coder.value(_outer(view.slot, inner))}, {starts})")
+            continue
+        place = f"{coder.value(view.slot)}, {coder.tuple(view.offsets)}, ({''.join(g + ', ' for g in given)})"
+        coder.line(f"S.mapped(W, {mask}, {site}, {place})")
+
+
+def _outer(slot: Value | int | None, inner: set[Value]) -> Value | int | None:
+    return slot if not isinstance(slot, Value) or slot not in inner else None

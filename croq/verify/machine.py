@@ -1,0 +1,108 @@
+"""One run of a kernel: every warp followed to its end or to a fault, in one order that stands for all."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croq.ir.objects import Layout, View
+from croq.verify.program import Program, Site
+from croq.verify.state import Oracle, Warp
+from croq.verify.tensor import Tensor
+from croq.verify.values import WARP, Scalar, Undecided, flags
+
+
+class Machine(Tensor):
+    """Raises Fault, Undecided, or Refine (the partition of lanes is too coarse)."""
+
+    def __init__(
+        self,
+        program: Program,
+        partition: list[list[int]],
+        symbols: dict[str, int],
+        place: tuple[int, int, int],
+        oracle: Oracle,
+        record: bool = False,
+    ) -> None:
+        super().__init__(program, partition, symbols, place, oracle, record)
+        self.start_barriers()
+        self.start_memory()
+        self.start_clocks()
+
+    def execute(self) -> None:
+        follow = self.program.function
+        for warp in self.warps:
+            warp.run = follow(self, warp, warp.base, self.program.constants[warp.index])
+            self.ready.append(warp)
+        while self.ready:
+            warp = self.ready.popleft()
+            if not warp.done and not warp.held:
+                self._advance(warp)
+        if any(not warp.done for warp in self.warps):
+            raise self.deadlock()
+        self.check_collectives()
+        self.check_ends()
+
+    def _advance(self, warp: Warp) -> None:
+        assert warp.run is not None
+        try:
+            next(warp.run)
+        except StopIteration:
+            warp.done = True
+        except ZeroDivisionError:
+            raise Undecided("an index or a count is divided by zero") from None
+
+    def opaque(self, site: Site) -> None:
+        raise Undecided("the C++ text here may do anything", site.op)
+
+    # ------------------------------------------------------------------------------- maps that touch shared memory
+    def mapped(
+        self,
+        warp: Warp,
+        mask: int,
+        site: Site,
+        slot: Scalar,
+        starts: tuple[Scalar, ...],
+        given: tuple[Scalar, ...],
+    ) -> None:
+        """A map's access at the coordinates of each register; `given` for indices that are the same for all."""
+        warp.counts[site] = warp.counts.get(site, 0) + 1
+        view: View = site.objects["view"]
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            at = tuple(self.number(s, agent, "the place", site.op) for s in starts)
+            fixed = tuple(self.number(g, agent, "an index", site.op) for g in given)
+            layout: Layout = site.objects["layout"]
+            position = warp.index % max(1, layout.threads // WARP)
+            key = (site, position, self.lanes[agent], at, fixed)
+            bits = self.program.cache.get(key)
+            if bits is None:
+                bits = self.program.cache[key] = self._covered(site, view, at, fixed, warp, agent)
+            if bits:
+                self.generic(warp, agent, site, tile, bits, site.objects["write"], ("map", id(layout), at, fixed))
+
+    def _covered(
+        self, site: Site, view: View, at: tuple[int, ...], fixed: tuple[int, ...], warp: Warp, agent: int
+    ) -> int:
+        layout: Layout = site.objects["layout"]
+        threads: NDArray[np.int64] = np.flatnonzero(flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
+        coordinates = layout.coordinates(threads % max(layout.threads, 1))
+        picks: list[int] = site.objects["picks"]
+        index = [
+            coordinates[p] if p >= 0 else np.full(coordinates[0].shape, f) for p, f in zip(picks, fixed, strict=True)
+        ]
+        inside = np.ones(coordinates[0].shape, dtype=np.bool_)
+        places = []
+        for d, (start, full) in enumerate(zip(at, view.root.shape or (), strict=True)):
+            place = index[view.kept.index(d)] + start if d in view.kept else np.full(inside.shape, start)
+            inside &= (place >= 0) & (place < int(full))  # type: ignore[arg-type]
+            places.append(place)
+        return self.regions.points(tile_of(view), [p[inside] for p in places]) or 0
+
+    def somewhere(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
+        """An access at a place that is not followed: anywhere in the view."""
+        self.together_tile(warp, mask, site, slot, starts)
+
+
+def tile_of(view: View):  # type: ignore[no-untyped-def]
+    return view.root

@@ -1,0 +1,186 @@
+"""Tensor cores and registers: what is in flight in a warp, and what may be touched meanwhile.
+
+Rules (docs/memory-model.md)
+    W1  A WGMMA reads its shared operands and register operand, and uses its accumulator, until its warp has waited for
+        the commit group that holds it. Groups complete in the order of their commits.
+    W2  Until then nothing reads or writes the accumulator but MMAs that accumulate into it, and nothing writes the
+        register operand (E-6003).
+    W3  `wgmma.fence` stands between ordinary accesses to these registers and the MMA (E-6003).
+    W4  All four warps of a warpgroup execute the same WGMMAs and register reallocations, in one order (E-6011).
+    W5  What is read of a fragment has been written (E-6009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from croq.ir.objects import Fragment, View
+from croq.verify.explain import (
+    different_collectives,
+    in_flight_at_end,
+    register_fault,
+    unfenced_registers,
+    unset_fragment,
+)
+from croq.verify.memory import Access, Memory
+from croq.verify.program import Site
+from croq.verify.state import Warp
+from croq.verify.values import Scalar
+
+Key = tuple[Fragment, int]
+
+
+@dataclass(eq=False)
+class Mma:
+    """One warp's share of a WGMMA in flight."""
+
+    site: Site
+    accumulator: Key
+    operand: Key | None
+    reads: list[Access]
+    moment: int
+
+
+@dataclass(eq=False)
+class RegisterUse:
+    """What a run of register operations does to one fragment: the first of them that reads, and that writes."""
+
+    frag: Fragment
+    slot: int | None  # None: `dynamic` of the call has it
+    reads: Site | None = None
+    writes: Site | None = None
+    declares: bool = False
+    needs_value: Site | None = None  # reads what earlier operations must have written
+
+
+@dataclass(eq=False)
+class Registers:
+    uses: list[RegisterUse] = field(default_factory=list)
+
+
+class Tensor(Memory):
+    def fragment(self, warp: Warp, site: Site, frag: Fragment, slot: Scalar) -> Key:
+        return (frag, self.number(slot, warp.classes[0][1], f"the index of `{frag.name}`", site.op))
+
+    def whole(self, warp: Warp, mask: int, site: Site) -> None:
+        if mask != warp.base:
+            raise self.partial(warp, site, "all 128 threads of a warpgroup execute it. PTX ISA, wgmma, `.sync.aligned`")
+
+    def collective(self, warp: Warp, mask: int, site: Site) -> None:
+        """setmaxnreg."""
+        self.whole(warp, mask, site)
+        warp.trace.append(site)
+        self.work += 1
+
+    def wgmma_fence(self, warp: Warp, mask: int, site: Site) -> None:
+        self.whole(warp, mask, site)
+        warp.dirty.clear()
+
+    def wgmma_issue(
+        self,
+        warp: Warp,
+        mask: int,
+        site: Site,
+        acc_slot: Scalar,
+        a: tuple[Scalar, tuple[Scalar, ...]],
+        b: tuple[Scalar, tuple[Scalar, ...]],
+    ) -> None:
+        """`a`, `b`: slot and place of each operand; for a register operand the fragment's index."""
+        self.whole(warp, mask, site)
+        warp.trace.append(site)
+        agents = self.acting(warp, mask)
+        objects = site.objects
+        acc = self.fragment(warp, site, objects["acc"], acc_slot)
+        operand = self.fragment(warp, site, objects["frag"], a[0]) if objects["frag"] is not None else None
+        parts = [(objects["a"], a)] if operand is None else []
+        views: list[tuple[View, tuple[Scalar, tuple[Scalar, ...]]]] = [*parts, (objects["b"], b)]
+        tiles = [self.tile(view, at[0], agents[0], site, warp) for view, at in views]
+        moment = self.note(
+            warp,
+            site,
+            "mma reads " + ", ".join(t.name for t in tiles),
+            (),
+            {*(t.buffer for t in tiles), acc[0], *([operand[0]] if operand else [])},
+        )
+        self._check_registers(warp, site, acc, operand, moment)
+        reads = []
+        for tile, (view, at) in zip(tiles, views, strict=True):
+            bits = self.box(view, at[1], agents[0], site, warp)
+            until = "until its warp has waited for its commit group"
+            access = Access(site, warp, agents[0], bits, False, True, None, moment, 0, None, warp.synced, until)
+            self.touch(tile, access, agents)
+            reads.append(access)
+        warp.live.add(acc)
+        warp.open.append(Mma(site, acc, operand, reads, moment))
+
+    def _check_registers(self, warp: Warp, site: Site, acc: Key, operand: Key | None, moment: int) -> None:
+        for key in (acc, operand):
+            if key is not None and key in warp.dirty:
+                raise unfenced_registers(self, site, warp, key[0], moment)
+        if site.objects["accumulate"] and acc not in warp.live:
+            raise unset_fragment(self, site, warp, acc[0], moment)
+        if operand is not None and operand not in warp.live:
+            raise unset_fragment(self, site, warp, operand[0], moment)
+        for mma in self._in_flight(warp):
+            if acc == mma.operand or operand == mma.accumulator:
+                raise register_fault(
+                    self, site, warp, acc[0] if acc == mma.operand else mma.accumulator[0], mma, moment
+                )
+
+    def wgmma_commit(self, warp: Warp, mask: int, site: Site) -> None:
+        self.whole(warp, mask, site)
+        warp.groups.append(warp.open)
+        warp.open = []
+
+    def wgmma_wait(self, warp: Warp, mask: int, site: Site, depth: int) -> None:
+        self.whole(warp, mask, site)
+        self.note(warp, site, f"wait for MMAs, {depth} may be pending")
+        self.complete(warp, mask, len(warp.groups) - depth)
+
+    def complete(self, warp: Warp, mask: int, groups: int) -> None:
+        ends = [(agent, self.vc[agent][agent]) for agent in self.acting(warp, mask)]
+        for _ in range(groups):
+            for mma in warp.groups.popleft():
+                for access in mma.reads:
+                    access.ends = list(ends)
+
+    @staticmethod
+    def _in_flight(warp: Warp) -> list[Mma]:
+        return [*(mma for group in warp.groups for mma in group), *warp.open]
+
+    def registers(self, warp: Warp, mask: int, site: Site, dynamic: tuple[Scalar, ...] = ()) -> None:
+        """A run of ordinary operations on fragments."""
+        self.work += 1
+        flying = self._in_flight(warp) if warp.groups or warp.open else []
+        indices = iter(dynamic)
+        uses: Registers = site.objects["registers"]
+        for use in uses.uses:
+            slot = use.slot if use.slot is not None else next(indices)
+            key: Any = (use.frag, slot if isinstance(slot, int) else self.fragment(warp, site, use.frag, slot)[1])
+            if use.declares:
+                warp.live.discard(key)
+                warp.dirty.discard(key)
+            for mma in flying:
+                culprit = use.reads or use.writes if mma.accumulator == key else use.writes
+                if culprit is not None and key in (mma.accumulator, mma.operand):
+                    moment = self.note(warp, culprit, f"touch {use.frag.name}", (), {use.frag})
+                    raise register_fault(self, culprit, warp, use.frag, mma, moment)
+            if use.needs_value is not None and key not in warp.live:
+                moment = self.note(warp, use.needs_value, f"read {use.frag.name}", (), {use.frag})
+                raise unset_fragment(self, use.needs_value, warp, use.frag, moment)
+            if use.writes is not None:
+                warp.live.add(key)
+            if use.reads is not None or use.writes is not None:
+                warp.dirty.add(key)
+
+    def check_collectives(self) -> None:
+        """W4, and MMAs that nobody has waited for."""
+        for warp in self.warps:
+            for mma in self._in_flight(warp):
+                raise in_flight_at_end(self, mma.site, warp, mma.moment, "`wgmma.wait`")
+        for first in range(0, len(self.warps), 4):
+            group = self.warps[first : first + 4]
+            for warp in group:
+                if warp.trace != group[0].trace or (warp.trace and len(group) < 4):
+                    raise different_collectives(self, group[0], warp)

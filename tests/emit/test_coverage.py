@@ -1,0 +1,62 @@
+"""Every operation has an emission and every emission its template."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import croq.ir.hw
+import croq.ir.scalar
+import croq.ir.tile  # noqa: F401  (the three fill the registry)
+from croq.emit import emit_cuda
+from croq.emit.kernel import ops
+from croq.emit.registry import EXPRESSION_EMITTERS, STATEMENTS, covered
+from croq.emit.templating import TEMPLATES
+from croq.emit.uses import EXPRESSIONS
+from croq.ir.core import REGISTRY
+from tests.emit.samples import SAMPLES, kernel
+
+TEMPLATE_NAMES = {path.stem for path in TEMPLATES.glob("*.j2")}
+SHARED = {"value", "if", "braces", "kernel", "file", "while_head"}  # templates of no operation, or of several
+
+
+@pytest.mark.parametrize("name", [name for name, op in sorted(REGISTRY.items()) if not op.TILE])
+def test_every_operation_of_the_hardware_vocabulary_is_emitted(name: str) -> None:
+    assert REGISTRY[name] in covered()
+
+
+def test_no_tile_operation_is_emitted() -> None:
+    assert not [op.NAME for op in covered() if op.TILE]
+
+
+def test_expressions_are_what_the_use_analysis_takes_for_expressions() -> None:
+    assert set(EXPRESSION_EMITTERS) == set(EXPRESSIONS)
+
+
+@pytest.mark.parametrize("name", sorted(op.NAME for op in STATEMENTS))
+def test_every_statement_has_a_template_of_its_name(name: str) -> None:
+    assert name in TEMPLATE_NAMES
+
+
+def test_no_template_is_left_over() -> None:
+    assert {op.NAME for op in STATEMENTS} >= TEMPLATE_NAMES - SHARED
+
+
+@pytest.mark.parametrize("name", sorted(op.NAME for op in covered()))
+def test_the_samples_use_every_operation(name: str) -> None:
+    used = {op.NAME for sample in SAMPLES.values() for op in kernel(*sample).walk()}
+    assert name in used
+
+
+def test_emission_knows_no_kernel() -> None:
+    modules = [module for _, module in inspect.getmembers(ops, inspect.ismodule)]
+    text = "".join(inspect.getsource(module) for module in modules)
+    text += "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.j2"))
+    assert not re.findall(r"attention|softmax|flash|\bgemm\b", text, re.IGNORECASE)
+
+
+def test_an_empty_kernel() -> None:
+    text = emit_cuda([kernel("", "")])
+    assert text.endswith("k() {\n}\n")

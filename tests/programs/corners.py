@@ -1,0 +1,254 @@
+"""Corners of views, of what is in flight, of events and of `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from entries import BF16, EXACT, F16, F32, LARGE, Program, Variant, given, mnk, operands, result, ring, scalar
+from references import (
+    Array,
+    apply_rules,
+    attention,
+    chain_shared,
+    facts,
+    gemm,
+    long_flight,
+    reentered,
+    two_launches,
+    two_readers,
+)
+
+
+def _bytes(rng: np.random.Generator, names: Mapping[str, Any]) -> Array:
+    return rng.integers(0, 56, names["N"], dtype=np.uint8)
+
+
+def _rows_of_ints(width: int | None = None) -> Callable[[np.random.Generator, Mapping[str, Any]], Array]:
+    def draw(rng: np.random.Generator, names: Mapping[str, Any]) -> Array:
+        shape = (names["R"],) if width is None else (names["R"], width)
+        return rng.integers(-1000, 1000, shape, dtype=np.int32)
+
+    return draw
+
+
+CORNERS = (
+    Program(
+        "chain_shared.co",
+        (
+            given("a", "bf16", "M", 64),
+            given("b", "bf16", "T", 64, 64),
+            given("c", "bf16", "T", 64, 64),
+            result("d", "f32", "M", 64),
+        ),
+        chain_shared,
+        (2e-1, 1e-2),
+        (Variant(sizes=({"M": 64, "T": 3},), large={"M": 1000, "T": 9}),),
+    ),
+    Program(
+        "sub_tiles.co",
+        (given("a", "f16", "M", 128), given("b", "f16", 128, 128), result("c", "f16", "M", 128)),
+        gemm,
+        F16,
+        (Variant(sizes=({"M": 128},), large={"M": 1000}, plan={"events": {"full": ring(1, 128 * 256 * 2)}}),),
+    ),
+    Program(
+        "col_parts.co",
+        (given("a", "bf16", "M", 64), given("b", "bf16", 64, 256), result("c", "f32", "M", 256)),
+        lambda a, b: {"c": a @ b},
+        F32,
+        (Variant(sizes=({"M": 70},), large={"M": 1000}),),
+    ),
+    Program(
+        "tall_fragments.co",
+        (given("q", "f16", "M", 64), given("k", "f16", 96, 64), given("v", "f16", 96, 64), result("o", "f16", "M", 64)),
+        lambda q, k, v: {"o": attention(q[None, :, None], k[None, :, None], v[None, :, None], 1.0)["o"][0, :, 0]},
+        (2e-3, 4e-3),
+        (Variant(sizes=({"M": 150},), large={"M": 2000}, plan={"layouts": {"top": "row", "probs": "accumulator"}}),),
+    ),
+    Program(
+        "long_flight.co",
+        (
+            given("a", "bf16", 3, 64, 64),
+            given("b", "bf16", 64, 64),
+            result("c", "f32", 3, 64, 64),
+            scalar("rounds", "s32", "rounds"),
+        ),
+        long_flight,
+        F32,
+        (
+            Variant(
+                sizes=tuple({"rounds": n} for n in range(4)),
+                large={"rounds": 5},
+                plan={"wait_depths": {"short_one": 0, "long_one": 0, "other": 1, "more": 0, "again": 0}},
+            ),
+        ),
+    ),
+    Program(
+        "two_readers.co",
+        (
+            given("x", "s32", "R", 128, make=_rows_of_ints(128)),
+            result("y", "s32", "R", 128),
+            result("z", "s32", "R", 128),
+        ),
+        two_readers,
+        EXACT,
+        (
+            Variant(
+                sizes=({"R": 2}, {"R": 4}, {"R": 10}),
+                large={"R": 300},
+                plan={
+                    "events": {"free": dict(arrivals=8, triggers=[[0, 128], [256, 384]]), "filled": dict(arrivals=4)}
+                },
+            ),
+        ),
+    ),
+    Program(
+        "barrier_ids.co",
+        (given("x", "s32", "R", 16, make=_rows_of_ints(16)), result("y", "s32", "R", 16)),
+        lambda x: {"y": 2 * (x + np.arange(len(x))[:, None])},
+        EXACT,
+        (Variant(sizes=({"R": 3},), large={"R": 100}),),
+    ),
+    *(
+        Program(
+            "tma_shapes.co",
+            (given("x", dtype, *shape), result("y", dtype, *shape)),
+            reference,
+            EXACT,
+            (variant,),
+            kernel=kernel,
+        )
+        for kernel, dtype, shape, reference, variant in (
+            ("tma_line", "f32", ("N",), lambda x: {"y": x}, Variant(sizes=({"N": 300},), large={"N": 100000})),
+            (
+                "tma_tall",
+                "f16",
+                ("M", "N"),
+                lambda x: {"y": x},
+                Variant(sizes=({"M": 410, "N": 40},), large={"M": 2000, "N": 200}),
+            ),
+            (
+                "tma_five",
+                "bf16",
+                ("A", "B", "C", "M", 128),
+                lambda x: {"y": x},
+                Variant(sizes=({"A": 2, "B": 1, "C": 2, "M": 20},), large={"A": 3, "B": 4, "C": 5, "M": 100}),
+            ),
+            (
+                "tma_box",
+                "f32",
+                ("A", "M", 32),
+                lambda x: {"y": 2 * x},
+                Variant(sizes=({"A": 5, "M": 9},), large={"A": 33, "M": 100}),
+            ),
+        )
+    ),
+    Program(
+        "apply_rules.co",
+        (given("x", "f32", 64, 64), result("y", "f32", 64, 64), result("rows", "f32", 64, 4)),
+        apply_rules,
+        (2e-2, 1e-3),
+        (Variant(sizes=({},), large={}),),
+    ),
+    Program(
+        "reentered.co",
+        (given("x", "f32", "R", 256), result("y", "f32", "R", 256)),
+        reentered,
+        (1e-3, 1e-5),
+        (Variant(sizes=({"R": 3},), large={"R": 40}),),
+    ),
+    Program(
+        "two_launches.co",
+        (given("x", "f32", "N"), result("part", "f32", "P"), result("total", "f32", 1), scalar("parts", "", "P")),
+        two_launches,
+        (1e-3, 1e-5),
+        (Variant(sizes=({"N": 1000, "P": 3},), large={"N": 100000, "P": 70}),),
+    ),
+    Program(
+        "warp_units.co",
+        (given("x", "f32", "R", 100), result("y", "f32", "R", 100)),
+        lambda x: {"y": x * x + 0.5},
+        (1e-6, 1e-6),
+        (Variant(sizes=({"R": 6},), large={"R": 1000}, plan={"layouts": {"value": "uniform"}}),),
+    ),
+    Program(
+        "facts.co",
+        (given("x", "f32", "M", "N"), result("out", "s32", 16), result("y", "f32", "M", "N")),
+        facts,
+        EXACT,
+        (Variant(sizes=({"M": 13, "N": 5},), large={"M": 13, "N": 5}),),
+    ),
+    Program(
+        "narrow_types.co",
+        (
+            given("a", "u8", "N", make=_bytes),
+            given("b", "s8", "N"),
+            given("c", "s16", "N"),
+            given("h", "bf16", "N"),
+            result("sums", "s32", "N"),
+            result("bytes", "u8", "N"),
+            result("means", "bf16", "N"),
+        ),
+        lambda a, b, c, h: {"sums": a * b + c, "bytes": (a + 200) % 256, "means": (a + h) * 0.5},
+        (2e-3, 4e-3),
+        (Variant(sizes=({"N": 200},), large={"N": 100000}),),
+    ),
+    Program(
+        "declared_accumulator.co",
+        (
+            given("a", "f16", 2, 64, 64),
+            given("b", "f16", 64, 64),
+            given("start", "f32", 64, 64),
+            result("c", "f32", 3, 64, 64),
+        ),
+        lambda a, b, start: {"c": np.stack([a[0] @ b.T, a[1] @ b.T, start + a[0] @ b])},
+        F32,
+        (Variant(sizes=({},), large={}),),
+    ),
+    Program(
+        "stored_by_copy.co",
+        (
+            given("a", "bf16", "M", 64),
+            given("b", "bf16", 64, 64),
+            result("c", "bf16", "M", 64),
+            result("sums", "f32", "M"),
+        ),
+        lambda a, b: {"c": a @ b.T, "sums": (a @ b.T).sum(1)},
+        (2e-1, 1e-2),
+        (Variant(sizes=({"M": 70},), large={"M": 1000}),),
+    ),
+    Program(
+        "warpgroup_grid.co",
+        operands("bf16"),
+        gemm,
+        BF16,
+        (Variant(sizes=(mnk(128, 128, 128), mnk(72, 136, 72)), large=LARGE),),
+    ),
+    Program(
+        "ping_pong.co",
+        (given("a", "f16", "M", "K"), given("b", "f16", 64, "K"), result("c", "f16", "M", 64)),
+        gemm,
+        F16,
+        (
+            Variant(
+                sizes=({"M": 128, "K": 64}, {"M": 128, "K": 320}),
+                large={"M": 2048, "K": 1024},
+                plan={
+                    "events": {
+                        "turn0": dict(lowering="named_barrier", threads=256, ready=True),
+                        "turn1": dict(lowering="mbarrier", arrivals=4, ready=False),
+                    }
+                },
+            ),
+        ),
+    ),
+    Program(
+        "ready_twice.co",
+        (given("x", "s32", "R", 64, make=_rows_of_ints(64)), result("y", "s32", "R", 64), result("z", "s32", 64)),
+        lambda x: {"y": x[:, ::-1] * np.where(np.arange(len(x)) % 2 == 0, 1, -1)[:, None], "z": 1063 - np.arange(64)},
+        EXACT,
+        (Variant(sizes=({"R": 1}, {"R": 4}), large={"R": 100}),),
+    ),
+)
