@@ -73,7 +73,7 @@ class Span:
 
 
 def display_width(text: str) -> int:
-    """Terminal cells that `text` takes: wide characters take two, combining marks none; tabs must be expanded before."""
+    """Terminal cells that `text` takes, tabs expanded before: wide characters take two, combining marks none."""
     width = 0
     for char in text:
         if unicodedata.combining(char):

@@ -160,48 +160,45 @@ flash_atten(
     // v2.co:57  call croq::cuda::setreg_dec(PRODUCER_REGS)
     croq::setmaxnreg_dec<24>();
 
-    // v2.co:60  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
+    // ---- one thread issues: thread 0 ----------------------------------------------------------------
     if (thread == 0) {
+      // v2.co:60  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
       croq::mbarrier_arrive_expect_tx(qf, 32768);
       croq::tma_load_5d(q_shared, &Q_map, qf,
                         0, bm * 128, 0, head, batch, croq::policy_evict_first());
-    }
 
-    // v2.co:64  mutable u32 k_pipe_order = 0
-    u32 k_pipe_order = 0;
-    // v2.co:65  mutable u32 v_pipe_order = 0
-    u32 v_pipe_order = 0;
-    // v2.co:66  foreach {issue} in [kv_bound]
-    #pragma unroll 1
-    for (s32 issue = 0; issue < kv_bound; ++issue) {
-      // v2.co:67  bn = bm - issue
-      const s32 bn = bm - issue;
-      // v2.co:68  k_slot = k_pipe_order % K_STAGES
-      const u32 k_slot = k_pipe_order % 2;
-      // v2.co:69  v_slot = v_pipe_order % V_STAGES
-      const u32 v_slot = v_pipe_order % 2;
+      // v2.co:64  mutable u32 k_pipe_order = 0
+      u32 k_pipe_order = 0;
+      // v2.co:65  mutable u32 v_pipe_order = 0
+      u32 v_pipe_order = 0;
+      // v2.co:66  foreach {issue} in [kv_bound]
+      #pragma unroll 1
+      for (s32 issue = 0; issue < kv_bound; ++issue) {
+        // v2.co:67  bn = bm - issue
+        const s32 bn = bm - issue;
+        // v2.co:68  k_slot = k_pipe_order % K_STAGES
+        const u32 k_slot = k_pipe_order % 2;
+        // v2.co:69  v_slot = v_pipe_order % V_STAGES
+        const u32 v_slot = v_pipe_order % 2;
 
-      // v2.co:71  wait ke.at(k_pipe_order)
-      croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
-      // v2.co:72  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
-      if (thread == 0) {
+        // v2.co:71  wait ke.at(k_pipe_order)
+        croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
+        // v2.co:72  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
         croq::mbarrier_arrive_expect_tx(kf + k_slot * 8, 32768);
         croq::tma_load_5d(k_buf + k_slot * k_buf_stride, &K_map, kf + k_slot * 8,
                           0, bn * 128, 0, head, batch, croq::policy_evict_last());
-      }
-      // v2.co:74  trigger kf.at(k_pipe_order++) after k_load
-      ++k_pipe_order;
+        // v2.co:74  trigger kf.at(k_pipe_order++) after k_load
+        ++k_pipe_order;
 
-      // v2.co:76  wait ve.at(v_pipe_order)
-      croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
-      // v2.co:77  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
-      if (thread == 0) {
+        // v2.co:76  wait ve.at(v_pipe_order)
+        croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
+        // v2.co:77  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
         croq::mbarrier_arrive_expect_tx(vf + v_slot * 8, 32768);
         croq::tma_load_5d(v_buf + v_slot * v_buf_stride, &V_map, vf + v_slot * 8,
                           0, bn * 128, 0, head, batch, croq::policy_evict_last());
+        // v2.co:79  trigger vf.at(v_pipe_order++) after v_load
+        ++v_pipe_order;
       }
-      // v2.co:79  trigger vf.at(v_pipe_order++) after v_load
-      ++v_pipe_order;
     }
   }
 

@@ -140,6 +140,9 @@ def encode(
     return _encode(spec, pointer, dims, strides)
 
 
+_NO_STRIDES = (16,)  # of a map of one dimension: the driver reads none, but refuses a null pointer
+
+
 @lru_cache(maxsize=1024)
 def _encode(spec: TensorMapSpec, pointer: int, dims: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
     cu = driver()
@@ -148,7 +151,7 @@ def _encode(spec: TensorMapSpec, pointer: int, dims: tuple[int, ...], strides: t
         spec.rank,
         pointer,
         [cu.cuuint64_t(n) for n in dims],
-        [cu.cuuint64_t(n) for n in strides],
+        [cu.cuuint64_t(n) for n in strides or _NO_STRIDES],
         [cu.cuuint32_t(n) for n in spec.box],
         [cu.cuuint32_t(n) for n in (spec.element_strides or (1,) * spec.rank)],
         cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -75,6 +75,7 @@ class Emitter:
         self._left: dict[Value, int] = dict(self.uses.count)
         self._quoted: set[int] = set()
         self._statements = _statements(kernel.body)
+        self._with_body = {op.span.line for op in kernel.walk() if op.span is not None and _has_body(op)}
         self._last_quoted: int | None = None
         self._constants = Names()
         self.names.push()
@@ -233,7 +234,7 @@ class Emitter:
             return
         place = f"// {base_name(span.file)}:{line}"
         if line not in self._quoted:
-            place += "  " + statement_text(span, header_only=_has_body(op))
+            place += "  " + statement_text(span, header_only=line in self._with_body)
         comment = [Line(place, line)]
         where = len(self.lines) if at is None else at
         if self.lines[:where] and _new_paragraph(span.file.line_text, self._last_quoted, line):

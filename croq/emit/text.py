@@ -52,7 +52,7 @@ def call_text(function: str, groups: Sequence[str]) -> str:
 
 
 def _strip(line: str) -> str:
-    return re.sub(r"//.*$", "", line).strip().removesuffix("{").rstrip().removesuffix(";").rstrip()
+    return re.sub(r"//.*$", "", line).strip().removeprefix("} ").removesuffix("{").rstrip().removesuffix(";").rstrip()
 
 
 def _cut(text: str) -> str:

@@ -48,7 +48,7 @@ class Object:
 
 
 class Composite:
-    """An object reference together with operand values. Subclasses are dataclasses of Values, objects and attributes."""
+    """An object reference together with operand values: a dataclass of Values, objects and attributes."""
 
     def values(self) -> Iterator[Value]:
         for f in fields(self):  # type: ignore[arg-type]

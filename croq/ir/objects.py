@@ -172,9 +172,8 @@ OBJECTS = (Param, Buffer, Fragment, Event, Variable, TensorMap)
 class View(Composite):
     """A box of a parameter's or buffer's data: along each dimension of the root `offsets[d]` .. `+ extents[d]`.
 
-    `kept` lists the root dimensions that are dimensions of the view (the others have extent 1 and were squeezed), and
-    `steps[d]` is 1 unless `.step` spread tiles. `slot` picks the tile of an array of buffers. Offsets are in elements of
-    the root and may be int (known) or a Value.
+    `kept` lists the root dimensions that are dimensions of the view; the others have extent 1 and were squeezed. `slot`
+    picks the tile of an array of buffers. Offsets are in elements of the root and may be int (known) or a Value.
     """
 
     root: Param | Buffer

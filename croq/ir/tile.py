@@ -72,7 +72,7 @@ class DmaCopy(Op):
 
 @operation("mma", tile=True)
 class Mma(Op):
-    """acc += a * b. b is [N, K] when `b_layout` is "row" (K contiguous), [K, N] when "col". No `future`: synchronous."""
+    """acc += a * b. b is [N, K] for `b_layout` "row" (K contiguous), [K, N] for "col". No `future`: synchronous."""
 
     a_layout: Literal["row", "col"]
     b_layout: Literal["row", "col"]

@@ -16,7 +16,9 @@ def is_single(op: Op) -> bool:
     """An effect that happens once. What gives or changes something that every thread has of its own is not one."""
     if isinstance(op, Call):
         return op.result is None and not any(_is_private(arg) for arg in op.args)
-    return isinstance(op, EventTrigger) or (isinstance(op, StoreElement) and not _is_private(op.view))
+    if isinstance(op, EventTrigger):
+        return not op.after  # loads are issued once anyway
+    return isinstance(op, StoreElement) and not _is_private(op.view)
 
 
 def _is_private(item: object) -> bool:

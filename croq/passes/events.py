@@ -149,12 +149,12 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
         event.arrivals = len(event.triggers)
         event.why = "one slot, ready, static disjoint sets of whole warps, no TMA: bar.sync / bar.arrive (V2)"
         return
-    analysis = ThreadAnalysis(kernel)
-    whole = all(_by_warps(op, event, analysis) for op in plain)
+    remainders = Remainders(kernel, ThreadAnalysis(kernel))
+    whole = all(_by_warps(op, event, remainders) for op in plain)
     if whole:
         sites.by_warp.add(event)
     event.lowering = "mbarrier"
-    acting = generations(event, plain, Remainders(kernel, analysis))
+    acting = generations(event, plain, remainders)
     counts = {number: len(s.warps()) if whole else len(s) for number, s in acting.items()}
     event.arrivals = max(counts.values())
     if len(set(counts.values())) > 1:
@@ -163,11 +163,11 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
     event.why = f"{reason}: mbarrier, {count} (V3, V4)"
 
 
-def _by_warps(op: EventTrigger, event: Event, analysis: ThreadAnalysis) -> bool:
+def _by_warps(op: EventTrigger, event: Event, remainders: Remainders) -> bool:
     """Whether one lane can arrive for each warp: all lanes are there and mean the same generation."""
     assert op.threads is not None
     named = [v for ref in op.refs if ref.event is event for v in (ref.order, ref.slot) if v is not None]
-    return op.threads.whole_warps() and all(group.whole_warps() for group in analysis.groups(named, op.threads))
+    return op.threads.whole_warps() and all(remainders.same_in_warps(v) for v in named)
 
 
 def _unequal_generations(event: Event, plain: list[EventTrigger], counts: dict[int | None, int], sink: Sink) -> None:

@@ -3,7 +3,8 @@
 Rules (PTX ISA, "wgmma.wait_group")
     F1  Every MMA is a commit group of its own; groups of a warp complete in the order of their commits.
     F2  `wait f` becomes `wait_group d` with the largest d that still guarantees f: the fewest groups committed after f
-        on any path that leads here. Loops are followed until nothing changes. Waiting for several futures is one wait.
+        on any path that leads here, through branches, loops, `break` and `continue`; loops are followed until nothing
+        changes. Waiting for several futures is one wait.
     F3  A wait with depth d also completes every older group. A wait for what an earlier one has completed is dropped.
     F4  Between the issue of an MMA and the first wait that covers it nothing may touch its accumulator, nor write a
         fragment that it reads (E-1120). Another MMA on the same accumulator is in order and may follow (PTX ISA,
@@ -66,7 +67,8 @@ class _Flow:
     completes: dict[FutureWait, dict[Value, None]] = field(default_factory=dict)
     batches: dict[Value, _Batch] = field(default_factory=dict)
     last_issue: WgmmaIssue | None = None
-    exits: list[list[State]] = field(default_factory=list)  # states at `break` and `continue` of the loops around
+    breaks: list[State | None] = field(default_factory=list)  # of the loops around: states at their `break`s,
+    continues: list[State | None] = field(default_factory=list)  # and at their `continue`s
 
     def block(self, block: Block, state: State | None) -> State | None:
         """The state after the block; None where its end is not reached."""
@@ -93,7 +95,8 @@ class _Flow:
         elif isinstance(op, (For, While)):
             return self.loop(op, state)
         elif isinstance(op, (Break, Continue)):
-            self.exits[-1].append(state)
+            exits = self.breaks if isinstance(op, Break) else self.continues
+            exits[-1] = _join(exits[-1], state)
             return None
         elif isinstance(op, Section):
             after = self.block(op.body, dict(state))
@@ -105,21 +108,20 @@ class _Flow:
                     state = self.block(region, state) or {}
         return state
 
-    def loop(self, op: For | While, state: State) -> State:
-        """Entry and back edge meet at the head; `break` and `continue` are taken to meet there too (conservative)."""
-        head = state
+    def loop(self, op: For | While, state: State) -> State | None:
+        head: State | None = state
         while True:
-            self.exits.append([])
-            after: State | None = head
-            for region in op.regions():
-                after = self.block(region, dict(after)) if after is not None else None
-            joined = _join(head, after)
-            for exit_state in self.exits.pop():
-                joined = _join(joined, exit_state)
-            assert joined is not None
-            if joined == head:
-                return head
-            head = joined
+            self.breaks.append(None)
+            self.continues.append(None)
+            start = dict(head) if head is not None else None
+            if isinstance(op, While) and start is not None:
+                start = self.block(op.head, start)
+            after = self.block(op.body, dict(start) if start is not None else None)
+            behind = _join(start, self.breaks.pop())
+            again = _join(head, _join(after, self.continues.pop()))
+            if again == head:
+                return behind
+            head = again
 
     def wait(self, op: FutureWait, state: State) -> State:
         waited = [state[f] for f in op.futures if f in state]

@@ -70,15 +70,38 @@ class Remainders:
     stores: dict[Variable, list[Value]] = field(default_factory=dict)
     known: dict[Value, Remainder] = field(default_factory=dict)
     variables: dict[Variable, Remainder] = field(default_factory=dict)
+    setters: dict[Variable, list[Op]] = field(default_factory=dict)
+    uniform: dict[Value, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for op in self.kernel.walk():
             if isinstance(op, VarSet):
                 self.stores.setdefault(op.var, []).append(op.value)
+                self.setters.setdefault(op.var, []).append(op)
             elif isinstance(op, VarDeclare):
                 self.stores.setdefault(op.var, [])
                 if op.init is not None:
                     self.stores[op.var].append(op.init)
+
+    def same_in_warps(self, value: Value) -> bool:
+        """Whether all threads of each warp certainly see one value."""
+        if value not in self.uniform:
+            self.uniform[value] = True  # a counter that only its own steps change
+            self.uniform[value] = self._same_in_warps(value)
+        return self.uniform[value]
+
+    def _same_in_warps(self, value: Value) -> bool:
+        static = self.analysis.static(value)
+        if static is not None:
+            return all(bool((static[at : at + 32] == static[at]).all()) for at in range(0, len(static), 32))
+        if not self.analysis.varies(value):
+            return True
+        op = value.op
+        if isinstance(op, VarGet):  # sets under control flow that splits a warp have no threads, or parts of warps
+            sets = self.setters.get(op.var, [])
+            whole = all(s.threads is not None and s.threads.whole_warps() for s in sets)
+            return whole and all(self.same_in_warps(v) for v in self.stores.get(op.var, []))
+        return op is not None and op.PURE and all(self.same_in_warps(v) for v in op.operands())
 
     def of_ref(self, ref: EventRef) -> Remainder:
         """Of the order; of the slot where there is only that; a scalar event's generations are not told apart."""

@@ -10,11 +10,13 @@ from croq.ir.objects import Kernel, Variable
 from croq.ir.rewrite import constant
 from croq.ir.scalar import Cast, VarDeclare, VarGet, VarSet
 
+WORDS = ("u32", "s32")
+
 
 def expression_keys(kernel: Kernel) -> dict[Value, Hashable]:
     """Equal keys: certainly equal numbers. A variable's value is told apart by what was last stored in it.
 
-    Conversions between 32-bit integers do not count: a key says nothing of the type.
+    Conversions between 32-bit integers do not count: a key says nothing of the value's own type.
     """
     return _Keys().run(kernel.body)
 
@@ -59,9 +61,9 @@ class _Keys:
         known = constant(result)
         if known is not None:
             self.keys[result] = known if isinstance(known, int) else repr(known)
-        elif isinstance(op, Cast) and result.type in ("u32", "s32"):
+        elif isinstance(op, Cast) and result.type in WORDS and op.operand.type in WORDS:
             self.keys[result] = self.keys.get(op.operand, id(op.operand))
         else:
-            parts = tuple(self.keys.get(v, id(v)) for v in op.operands())
+            parts = tuple((v.type, self.keys.get(v, id(v))) for v in op.operands())
             fixed = [getattr(op, name, None) for name in ("op", "fn", "symbol", "axis")]
             self.keys[result] = (op.NAME, result.type, *fixed, *parts)

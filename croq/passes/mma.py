@@ -4,12 +4,12 @@ Rules (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; hopper.md se
     A1  An MMA is one batch: `wgmma.fence`, its m64nNk instructions, one commit group of its own. The fence stands
         directly before the batch, after any wait loop (hopper.md 3.1).
     A2  A synchronous MMA is an asynchronous one that is waited for at once.
-    A3  `acc = fill 0` whose accumulator nothing touches before the MMA of the same block: the first K-step overwrites
-        instead (scale-d = 0), and no register is zeroed.
+    A3  `acc = fill 0` whose accumulator nothing touches before the MMA of the same block, and with no way out of the
+        block in between: the first K-step overwrites instead (scale-d = 0), and no register is zeroed.
     A4  M is a multiple of 64 (row blocks are issued one after the other), N a multiple of 8 up to 256, K a multiple of
         the step of 32 bytes; all four warps of a warpgroup execute it (E-1113).
     A5  Operand tiles start on a swizzle repeat: a row offset that is a multiple of 8, a K offset that is a multiple of
-        the step (E-1113).
+        the step; and their rows follow one another in the buffer (E-1113).
 
 Needs: participants, fragments, swizzles. Leaves no `mma`; waits are still `future.wait`.
 """
@@ -17,6 +17,7 @@ Needs: participants, fragments, swizzles. Leaves no `mma`; waits are still `futu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import ClassVar
 
 from croq.diagnostics import Sink
@@ -24,10 +25,11 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegFill, WgmmaCommit, WgmmaFence, WgmmaIssue
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, View
 from croq.ir.rewrite import constant
+from croq.ir.scalar import Break, Continue, For, While
 from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
 from croq.passes.base import Pass
-from croq.passes.values import divides
+from croq.passes.values import divides, multiple_of
 from croq.target.sm90.limits import MATRIX_ROWS, WGMMA_K_BYTES, WGMMA_M, WGMMA_N
 
 OPERAND_TYPES = frozenset({"bf16", "f16", "tf32", "f8_e4m3", "f8_e5m2"})
@@ -67,7 +69,16 @@ def _foldable_fills(block: Block) -> dict[Op, Op]:
             found[op] = pending.pop(op.acc.frag)
         for frag in touched_fragments(op):
             pending.pop(frag, None)
+        if _may_leave(op):
+            pending.clear()
     return found
+
+
+def _may_leave(op: Op) -> bool:
+    """Whether the operation may end the block that it stands in early."""
+    if isinstance(op, (For, While)):
+        return False
+    return isinstance(op, (Break, Continue)) or any(_may_leave(inner) for r in op.regions() for inner in r.ops)
 
 
 def touched_fragments(op: Op) -> set[Fragment]:
@@ -185,8 +196,15 @@ def _misplaced(operand: View | FragRef, transposed: bool, step: int) -> tuple[st
             "WGMMA reads shared memory and registers (E-1115)",
             "copy the tile to shared memory first",
         )
-    rows = [o for d, o in enumerate(operand.offsets[:-1]) if d in operand.kept]
-    aligned_rows = all(divides(MATRIX_ROWS if not transposed else step, row) for row in rows)
+    rank = len(operand.root.shape)
+    between = operand.root.shape[operand.kept[0] + 1 : -1]
+    if operand.kept[1] != rank - 1 or any(extent != 1 for extent in between):
+        return (
+            f"the rows of this tile of `{operand.root.name}` do not follow one another",
+            "a matrix descriptor has one distance between groups of 8 rows, which are contiguous",
+            "make rows and columns the last two dimensions of the buffer",
+        )
+    aligned_rows = _first_row(operand) % (step if transposed else MATRIX_ROWS) == 0
     lanes = operand.root.swizzle // BYTES[operand.root.type]
     aligned_cols = divides(lanes if transposed else step, operand.offsets[-1]) if lanes else True
     if aligned_rows and aligned_cols:
@@ -196,3 +214,12 @@ def _misplaced(operand: View | FragRef, transposed: bool, step: int) -> tuple[st
         "its first row must be a multiple of 8 and its first column a multiple of the K step (or of the slab, along N)",
         "cut tiles at multiples of 8 rows",
     )
+
+
+def _first_row(operand: View) -> int:
+    """A number that divides the row of the buffer, all leading dimensions taken together, where the tile starts."""
+    assert isinstance(operand.root, Buffer)
+    found, rows = 0, 1
+    for offset, extent in reversed(list(zip(operand.offsets[:-1], operand.root.shape[:-1], strict=True))):
+        found, rows = gcd(found, multiple_of(offset) * rows), rows * extent
+    return found

@@ -13,6 +13,7 @@ Rules (PTX ISA, "cp.async.bulk.tensor"; CUDA driver API, cuTensorMapEncodeTiled;
         do or very many would (E-831).
     T4  A store is issued by one elected thread after a barrier of all threads that execute the statement; when the tile
         depends on the warpgroup, by one of each warpgroup after a barrier of the warpgroup (language reference 8.4).
+        Different tiles do not go to one place (E-2106).
     T5  The source of a store may be overwritten only after the copy engine has read it: the issuing thread waits for
         that, and a barrier lets the others know. Where the same threads are the buffer's only writers, both stand
         before the next write instead of after the store, so that other work covers the time; and the wait once more at
@@ -100,7 +101,7 @@ class _Lower:
 
     def _store(self, op: TmaStore) -> list[Op]:
         groups = self._issuers(op, [*op.source.values(), *op.dest.values()])
-        if not groups:
+        if not groups or self._collide(op, groups):
             return []
         build = Builder(span=op.span, threads=op.threads)
         for part in self.boxes.parts(op.dest, op.source, op, build):
@@ -137,10 +138,24 @@ class _Lower:
             return []
         return groups
 
+    def _collide(self, op: TmaStore | DmaCopy, groups: list[ThreadSet]) -> bool:
+        """Whether different tiles certainly go to one place."""
+        assert op.threads is not None
+        if len(groups) == 1 or len(self.analysis.groups(list(op.dest.values()), op.threads)) > 1:
+            return False
+        self.sink.error(
+            "E-2106",
+            op.span,
+            f"{len(groups)} warpgroups move different tiles to the same place in `{op.dest.root.name}`",
+            notes=["the source depends on the warpgroup, the destination does not"],
+            hint="let the destination depend on the warpgroup too: a buffer array with a slot for each, say",
+        )
+        return True
+
     # --------------------------------------------------------------------------------------------------- cooperative
     def _copy(self, op: DmaCopy) -> list[Op]:
         groups = self._issuers(op, [*op.source.values(), *op.dest.values()])
-        if not groups or not self._contiguous(groups, op):
+        if not groups or not self._contiguous(groups, op) or self._collide(op, groups):
             return []
         vector = _vector(op.source, op.dest)
         before = self.touches.conflict_before(op, op.source, "read") or self.touches.conflict_before(

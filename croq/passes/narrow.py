@@ -7,7 +7,8 @@ Rules
         sees the parity of the phase it waits for come round again, and waits for ever (PTX ISA, "mbarrier.try_wait": a
         parity tells the current phase from the one before it only).
     N2  Register requests stay with the whole warpgroup (PTX ISA, "setmaxnreg"), and so does everything before the first
-        statement that the rest of the role needs to be narrow from.
+        statement that the rest of the role needs to be narrow from. Variables that others read stay with all threads,
+        and the statements that assign them.
 
 Needs: moves (who issues is decided). Changes participation only: `threads` of what it narrows; the elections inside
 fall.
@@ -30,7 +31,7 @@ from croq.ir.hw import (
     MbarrierWait,
     Section,
 )
-from croq.ir.objects import Kernel
+from croq.ir.objects import Kernel, Variable
 from croq.ir.rewrite import Builder, rewrite_blocks
 from croq.ir.scalar import Break, Continue, For, If, LoadElement, VarDeclare, VarGet, VarSet, While
 from croq.ir.types import ThreadSet
@@ -60,6 +61,8 @@ def _narrow(kernel: Kernel, section: Section) -> None:
     tail = ops[start:]
     if len(issuers) != 1 or not any(isinstance(inner, MbarrierWait) for op in tail for inner in _tree(op)):
         return
+    if _assigned(tail) & _read_elsewhere(kernel, tail):
+        return
     (thread,) = issuers
     alone = ThreadSet(((thread, thread + 1),))
     build = Builder(threads=section.threads)
@@ -74,6 +77,18 @@ def _narrow(kernel: Kernel, section: Section) -> None:
 
 def _tree(op: Op) -> list[Op]:
     return [op, *(inner for region in op.regions() for inner in region.walk())]
+
+
+def _assigned(tail: list[Op]) -> set[Variable]:
+    """Variables that the statements change and that were there before."""
+    ops = [inner for op in tail for inner in _tree(op)]
+    own = {op.var for op in ops if isinstance(op, VarDeclare)}
+    return {op.var for op in ops if isinstance(op, VarSet)} - own
+
+
+def _read_elsewhere(kernel: Kernel, tail: list[Op]) -> set[Variable]:
+    inside = {inner for op in tail for inner in _tree(op)}
+    return {op.var for op in kernel.walk() if isinstance(op, VarGet) and op not in inside}
 
 
 def _issuers(op: Op) -> set[int]:

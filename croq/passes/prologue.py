@@ -15,7 +15,15 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
-from croq.ir.hw import CtaSync, Elect, MbarrierInit, MbarrierInitFence
+from croq.ir.hw import (
+    CtaSync,
+    Elect,
+    MbarrierArrive,
+    MbarrierExpectTx,
+    MbarrierInit,
+    MbarrierInitFence,
+    MbarrierWait,
+)
 from croq.ir.objects import Kernel, Param, View
 from croq.ir.rewrite import remove_dead
 from croq.ir.scalar import VarGet
@@ -29,7 +37,8 @@ class Prologue(Pass):
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         remove_dead(kernel.body, also=(VarGet,))
-        barriers = [e for e in kernel.events if e.lowering == "mbarrier" and (e.waiters or e.triggers)]
+        used = {op.event for op in kernel.walk() if isinstance(op, (MbarrierArrive, MbarrierExpectTx, MbarrierWait))}
+        barriers = [e for e in kernel.events if e in used]
         if barriers:
             first, everyone = ThreadSet.all(1), ThreadSet.all(kernel.threads)
             init: list[Op] = [MbarrierInit(e, e.arrivals, span=e.span, threads=first) for e in barriers]

@@ -1,9 +1,11 @@
 """Register budgets of the warpgroups.
 
 Rules (PTX ISA, "setmaxnreg"; CUDA C++ programming guide, launch bounds; hopper.md 3.4)
-    R1  A request is a multiple of 8 in 24 .. 256 and is executed by whole warpgroups (E-1202).
-    R2  The registers of all warpgroups together fit the register file of 65536: each has what its last request says, or
-        the launch's even share where it makes none (E-2401).
+    R1  A request is a multiple of 8 in 24 .. 256 and is executed by whole warpgroups; `inc` does not ask for less than
+        the warpgroup has, nor `dec` for more (E-1202).
+    R2  A CTA gets its registers at launch: the even share of the register file, rounded down to a multiple of 8, for
+        each thread. Requests move them between warpgroups, and wait until they are there; so all warpgroups together
+        have no more than that: each what its last request says, or its share where it makes none (E-2401).
     R3  ptxas honours requests only with a register cap at entry: a kernel with requests and no `launch_bounds(.., n)`
         is given a minimum of one block.
 
@@ -77,20 +79,44 @@ def _check(op: SetReg, sink: Sink) -> None:
 
 def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -> None:
     groups = -(-kernel.threads // WARPGROUP_SIZE)
-    share = min(REGISTERS_PER_CTA // kernel.threads // SETMAXNREG_STEP * SETMAXNREG_STEP, 255)
+    share = _share(kernel)
     wanted = dict.fromkeys(range(groups), share)
     for _, op in requests:
         assert op.threads is not None
-        wanted.update(dict.fromkeys({t // WARPGROUP_SIZE for t in op.threads}, op.count))
-    total = WARPGROUP_SIZE * sum(wanted.values())
-    if total > REGISTERS_PER_CTA:
+        for group in sorted({t // WARPGROUP_SIZE for t in op.threads}):
+            _check_direction(op, group, wanted[group], sink)
+            wanted[group] = op.count
+    total, most = sum(wanted.values()), groups * share
+    if total > most and not sink.failed:
         sink.error(
             "E-2401",
             requests[-1][1].span,
-            f"the warpgroups want {total} registers together, more than the {REGISTERS_PER_CTA} of the register file",
-            notes=[f"warpgroup {g}: {count} a thread" for g, count in sorted(wanted.items())],
+            f"the warpgroups want {total} registers a thread together, the CTA has {most} of them: this would hang",
+            notes=[
+                f"at launch each of its {groups} warpgroups gets {share}",
+                *(f"warpgroup {g} then wants {count}" for g, count in sorted(wanted.items())),
+            ],
             hint="lower the largest request",
         )
+
+
+def _share(kernel: Kernel) -> int:
+    """Registers a thread has at launch."""
+    threads = max(kernel.threads, kernel.max_threads or 0) * (kernel.min_blocks or 1)
+    return min(REGISTERS_PER_CTA // threads // SETMAXNREG_STEP * SETMAXNREG_STEP, SETMAXNREG_MAX)
+
+
+def _check_direction(op: SetReg, group: int, now: int, sink: Sink) -> None:
+    if now == op.count or (op.count > now) == (op.direction == "inc"):
+        return
+    more = "more" if op.direction == "dec" else "less"
+    sink.error(
+        "E-1202",
+        op.span,
+        f"`setreg_{op.direction}` asks for {op.count} registers, {more} than the {now} that warpgroup {group} has here",
+        notes=["setmaxnreg.inc raises the count of a warpgroup, setmaxnreg.dec lowers it (PTX ISA)"],
+        hint=f"use `setreg_{'inc' if op.direction == 'dec' else 'dec'}`",
+    )
 
 
 def _lower(op: Op) -> list[Op] | None:

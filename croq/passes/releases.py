@@ -25,6 +25,7 @@ from croq.ir.hw import (
     MbarrierArrive,
     MbarrierWait,
     NamedBarrierArrive,
+    NamedBarrierSync,
     WgmmaCommit,
     WgmmaIssue,
     WgmmaWait,
@@ -56,8 +57,10 @@ def _guards(body: Block) -> dict[Buffer, list[frozenset[Event]]]:
         for op in block.ops:
             if isinstance(op, MbarrierWait) and op.event.ready:
                 waited.add(op.event)
-            elif isinstance(op, Elect):
-                for inner in op.body.walk():
+            elif isinstance(op, If) and (named := _named_wait(op)) is not None:
+                waited.add(named)
+            elif isinstance(op, (Elect, BulkTensorLoad)):
+                for inner in [op, *(o for region in op.regions() for o in region.walk())]:
                     if isinstance(inner, BulkTensorLoad) and isinstance(inner.dest.root, Buffer) and waited:
                         found[inner.dest.root].append(frozenset(waited))
             else:
@@ -66,6 +69,12 @@ def _guards(body: Block) -> dict[Buffer, list[frozenset[Event]]]:
 
     visit(body)
     return found
+
+
+def _named_wait(op: If) -> Event | None:
+    """The event of a wait that became a named barrier: skipped once, so it stands under a condition."""
+    first = op.then.ops[0] if op.then.ops else None
+    return first.event if isinstance(first, NamedBarrierSync) else None
 
 
 class _Flow:

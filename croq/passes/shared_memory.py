@@ -59,7 +59,7 @@ def _over_budget(kernel: Kernel, total: int, sink: Sink) -> None:
     over = total - SHARED_PER_CTA
     sink.error(
         "E-324",
-        shared[0].span,
+        shared[0].span if shared else kernel.events[0].span,
         f"shared data of `{kernel.name}` takes {total} bytes, {over} more than the {SHARED_PER_CTA} of a CTA",
         notes=notes,
         hint="use fewer stages, smaller tiles, or let one buffer serve two purposes",

@@ -3,11 +3,12 @@
 Rules
     S1  A swizzle that the source asks for (`.swiz<N>`) is taken; two different requests for one buffer are E-2201.
     S2  The row of a swizzled tile is N bytes or a multiple of N (E-2202): wider rows are stored as N-byte column slabs.
-    S3  A buffer that an MMA reads is swizzled by the widest of 128, 64, 32 bytes that divides its row, unless S1 says
-        otherwise: matrix descriptors of the other layouts (8 x 16-byte core matrices) are not row-major tiles, so a
-        row that 32 does not divide is E-2203. (PTX ISA, wgmma "Shared Memory Matrix Layout"; hopper.md section 4)
-    S4  A buffer that fragments are stored to, and that nothing addresses as plain memory, gets the widest swizzle too:
-        eight rows of a stmatrix then fall in different banks.
+    S3  A buffer that an MMA reads is swizzled by the widest of 128, 64, 32 bytes that divides its row, and the tiles of
+        it that the copy engine moves, unless S1 says otherwise: matrix descriptors of the other layouts (8 x 16-byte
+        core matrices) are not row-major tiles, so a row that 32 does not divide is E-2203. (PTX ISA, wgmma "Shared
+        Memory Matrix Layout"; hopper.md section 4)
+    S4  A buffer that fragments are stored to, and that nothing addresses as plain memory, gets the widest swizzle of S3
+        too: eight rows of a stmatrix then fall in different banks.
     S5  A buffer whose address is passed to a device function is plain row-major; with S1 or S3 that is E-2204.
     S6  Everything else is plain row-major.
     S7  Alignment: the swizzle's repeat (8 rows x N bytes: 1024, 512, 256), since the hardware XORs address bits; 128
@@ -32,6 +33,7 @@ from croq.ir.scalar import Call
 from croq.ir.tile import DmaCopy, FragStore, Mma, TmaLoad, TmaStore
 from croq.ir.types import BYTES
 from croq.passes.base import Pass
+from croq.passes.values import divides
 from croq.source import Span
 
 WIDTHS = (128, 64, 32)
@@ -85,7 +87,8 @@ def _kind(op: Op) -> str:
 def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
     kinds = {use.kind for use in uses}
     row_bytes = buffer.cols * BYTES[buffer.type]
-    widest = next((w for w in WIDTHS if row_bytes % w == 0), 0)
+    tiles = [view for use in uses if use.kind == "tma" for view in _views(use.op) if view.root is buffer]
+    widest = next((w for w in WIDTHS if row_bytes % w == 0 and all(_has_slabs(view, w) for view in tiles)), 0)
     first = {kind: next(use.op.span for use in uses if use.kind == kind) for kind in kinds}
 
     if buffer.requested_swizzle is not None:
@@ -111,6 +114,13 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
     _check(buffer, row_bytes, widest, first, sink)
     plain = 128 if "tma" in kinds else 16
     buffer.alignment = 8 * buffer.swizzle if buffer.swizzle else plain
+
+
+def _has_slabs(view: View, width: int) -> bool:
+    """Whether the columns of a tile are whole slabs of `width` bytes."""
+    lanes = width // BYTES[view.root.type]
+    extent = view.extents[-1].known
+    return extent is not None and extent % lanes == 0 and divides(lanes, view.offsets[-1])
 
 
 def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[str, Span | None], sink: Sink) -> None:

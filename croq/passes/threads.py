@@ -222,7 +222,7 @@ class ThreadAnalysis:
 def _wrapped(value: NDArray[np.int64], type: str) -> NDArray[np.int64]:
     """Two's complement of the type's width."""
     if type == "bool":
-        return (value != 0).astype(np.int64)
+        return np.not_equal(value, 0).astype(np.int64)
     bits = int(type[1:]) if type in INTEGERS else 64
     if bits == 64:
         return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
@@ -14,9 +13,13 @@ from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
 from croq.passes.values import divides, multiple_of
 from croq.sema.symbolic import Dim
-from croq.target.sm90.limits import TMA_INNER_BOX_MULTIPLE, TMA_MAX_BOX_DIM, TMA_MAX_RANK
+from croq.target.sm90.limits import (
+    TMA_INNER_BOX_MULTIPLE,
+    TMA_MAX_BOX_DIM,
+    TMA_MAX_RANK,
+    TMA_SHARED_ALIGNMENT,
+)
 
-SHARED_ALIGNMENT = 128  # bytes, of what an instruction reads or writes in shared memory
 MAX_INSTRUCTIONS = 64  # a tile
 
 
@@ -45,19 +48,17 @@ class Boxes:
             code, message, hint = problem
             self.sink.error(code, op.span, message, hint=hint)
             return []
-        shape = _by_outer_dim(outer, cutter.steps)
-        tensor_map = self._map(outer, shape, cutter)
-        made = [self._part(outer, tile, tensor_map, cutter, at, build) for at in cutter.origins()]
-        tensor_map.loads_per_tile = max(tensor_map.loads_per_tile, len(made))
+        made = [self._part(outer, tile, cutter, box, build) for box in product(*cutter.pieces)]
+        for part in made:
+            part.map.loads_per_tile = max(part.map.loads_per_tile, len(made))
         return made
 
-    def _part(
-        self, outer: View, tile: View, tensor_map: TensorMap, cutter: _Cutter, at: tuple[int, ...], build: Builder
-    ) -> Part:
-        coords = _coords(build, outer, tensor_map, _by_outer_dim(outer, at, missing=0))
+    def _part(self, outer: View, tile: View, cutter: _Cutter, box: tuple[_Piece, ...], build: Builder) -> Part:
+        tensor_map = self._map(outer, _by_outer_dim(outer, [length for _, length in box], 1), cutter)
+        coords = _coords(build, outer, tensor_map, _by_outer_dim(outer, [start for start, _ in box], 0))
         offsets, extents = list(tile.offsets), list(tile.extents)
-        for dim, start, step in zip(tile.kept, at, cutter.steps, strict=True):
-            offsets[dim], extents[dim] = _plus(build, offsets[dim], start), Dim.of(step)
+        for dim, (start, length) in zip(tile.kept, box, strict=True):
+            offsets[dim], extents[dim] = _plus(build, offsets[dim], start), Dim.of(length)
         return Part(tensor_map, coords, View(tile.root, tile.slot, tuple(offsets), tuple(extents), tile.kept))
 
     def _map(self, outer: View, box: dict[int, int], cutter: _Cutter) -> TensorMap:
@@ -96,10 +97,11 @@ class Boxes:
 
 
 _Problem = tuple[str, str, str]  # code, message, remedy
+_Piece = tuple[int, int]  # start and length along one dimension of the tile
 
 
 class _Cutter:
-    """Cuts a tile into boxes: `steps[k]` elements along the tile's dimension k, `merged` slabs by one instruction.
+    """Cuts a tile into boxes: the tile's dimension k into `pieces[k]`; `merged`: all slabs by one instruction.
 
     An instruction writes its box without gaps, in the order of its dimensions; so it spans a dimension only where
     everything inside that dimension is the whole width of the buffer.
@@ -112,7 +114,7 @@ class _Cutter:
         self.extents = [tile.extents[d].known or 0 for d in tile.kept]
         self.cols = self.extents[-1] if self.extents else 0
         self.slab = tile.root.swizzle // self.size if tile.root.swizzle else self.cols
-        self.steps: list[int] = []
+        self.pieces: list[list[_Piece]] = []
         self.merged = False
         self.why = "one instruction a tile"
 
@@ -135,37 +137,40 @@ class _Cutter:
         return None
 
     def cut(self) -> _Problem | None:
-        size, cols, slab = self.size, self.cols, self.slab
-        row_bytes = self.buffer.swizzle or self.buffer.cols * size
-        inner = slab if self.buffer.swizzle else _step(cols, size, dense=True, unit=TMA_INNER_BOX_MULTIPLE)
-        if not inner or inner * size % TMA_INNER_BOX_MULTIPLE or inner > TMA_MAX_BOX_DIM:
-            note = f"its bytes must be a multiple of {TMA_INNER_BOX_MULTIPLE}"
-            message = f"a row of {cols} elements of {size} bytes cannot be the inner dimension of a TMA box: {note}"
-            return "E-831", message, "choose another inner extent"
-        rows: list[int] = []
-        dense = bool(self.buffer.swizzle) or inner == self.buffer.cols
-        stride = row_bytes
+        size, swizzle = self.size, self.buffer.swizzle
+        inner = _cut(self.slab, size, dense=True, unit=TMA_INNER_BOX_MULTIPLE)
+        if not inner:
+            message = f"no TMA box holds a row of {self.slab} elements of {size} bytes, or even parts of it"
+            hint = f"let rows have a multiple of {TMA_INNER_BOX_MULTIPLE} bytes, those wider than 256 elements of 128"
+            return "E-831", message, hint
+        rows: list[list[_Piece]] = []
+        dense = bool(swizzle) or (len(inner) == 1 and self.cols == self.buffer.cols)
+        stride = swizzle or self.buffer.cols * size
         leading = dict(zip(self.tile.kept[:-1], self.extents[:-1], strict=True))
         for dim in reversed(range(len(self.buffer.shape) - 1)):
-            extent = leading.get(dim, 1)
-            step = _step(extent, stride, dense)
+            pieces = _cut(leading.get(dim, 1), stride, dense)
             if dim in leading:
-                rows.insert(0, step)
-            dense = dense and step == self.buffer.shape[dim]
+                rows.insert(0, pieces)
+            dense = dense and pieces == [(0, self.buffer.shape[dim])]
             stride *= self.buffer.shape[dim]
-        self.merged = slab < cols and self._mergeable(rows)
-        self.steps = [*rows, cols if self.merged else inner]
-        if rows != self.extents[:-1] or inner < slab:
+        uncut = all(len(pieces) == 1 for pieces in rows)
+        self.merged = self.slab < self.cols and uncut and self._mergeable()
+        if self.merged:
+            inner = [(0, self.cols)]
+        elif swizzle:
+            inner = [(start, self.slab) for start in range(0, self.cols, self.slab)]
+        self.pieces = [*rows, inner]
+        if not uncut or (len(inner) > 1 and not swizzle):
             self.why = f"{self._count()} instructions a tile: no box without gaps is larger"
-        elif slab < cols:
+        elif len(inner) > 1:
             self.why = "one instruction a slab"
         return self._misplaced()
 
-    def _mergeable(self, rows: list[int]) -> bool:
+    def _mergeable(self) -> bool:
         """T2: several slabs by one instruction."""
         inner = self.outer.root.shape[-1] if self.outer.root.shape else None
         extent = inner.known if isinstance(inner, Dim) else inner
-        whole = prod(self.extents[:-1]) == self.buffer.rows and rows == self.extents[:-1]
+        whole = prod(self.extents[:-1]) == self.buffer.rows
         return (
             extent is not None
             and extent % self.slab == 0
@@ -178,8 +183,8 @@ class _Cutter:
     def _misplaced(self) -> _Problem | None:
         """T3: where in shared memory the instructions' parts begin."""
         name = self.buffer.name
-        if self._alignment() % SHARED_ALIGNMENT:
-            message = f"the tile of `{name}` may start where no TMA can: at no multiple of {SHARED_ALIGNMENT} bytes"
+        if self._alignment() % TMA_SHARED_ALIGNMENT:
+            message = f"the tile of `{name}` may start where no TMA can: at no multiple of {TMA_SHARED_ALIGNMENT} bytes"
             return "E-831", message, "use `dma.copy` for it, or make the rows in front of it fill such multiples"
         if self._count() > MAX_INSTRUCTIONS:
             message = f"the tile of `{name}` would take {self._count()} TMA instructions: it is not contiguous there"
@@ -189,43 +194,41 @@ class _Cutter:
     def _alignment(self) -> int:
         """A number of bytes that divides the start of every part."""
         stride = self.buffer.swizzle or self.buffer.cols * self.size
+        pieces = dict(zip(self.tile.kept, self.pieces, strict=True))
         found = 0
-        steps = dict(zip(self.tile.kept, self.steps, strict=True))
-        extents = dict(zip(self.tile.kept, self.extents, strict=True))
         for dim in reversed(range(len(self.buffer.shape) - 1)):
-            found = gcd(found, multiple_of(self.tile.offsets[dim]) * stride)
-            if steps.get(dim, 1) < extents.get(dim, 1):
-                found = gcd(found, steps[dim] * stride)
+            starts = [multiple_of(self.tile.offsets[dim]), *(start for start, _ in pieces.get(dim, []))]
+            found = gcd(found, *(start * stride for start in starts))
             stride *= self.buffer.shape[dim]
         if self.buffer.swizzle:
             return gcd(found, self.buffer.rows * self.buffer.swizzle) if self.buffer.cols > self.slab else found
-        found = gcd(found, multiple_of(self.tile.offsets[-1]) * self.size)
-        return gcd(found, self.steps[-1] * self.size) if self.steps[-1] < self.cols else found
+        starts = [multiple_of(self.tile.offsets[-1]), *(start for start, _ in self.pieces[-1])]
+        return gcd(found, *(start * self.size for start in starts))
 
     def _count(self) -> int:
-        return prod(extent // step for extent, step in zip(self.extents, self.steps, strict=True))
-
-    def origins(self) -> Iterator[tuple[int, ...]]:
-        """Where each instruction's part begins in the tile, along each of the tile's dimensions."""
-        yield from product(*(range(0, extent, step) for extent, step in zip(self.extents, self.steps, strict=True)))
+        return prod(len(pieces) for pieces in self.pieces)
 
 
-def _step(extent: int, stride: int, dense: bool, unit: int = 1) -> int:
-    """The largest divisor of the extent that a box dimension may have, with parts that start where they may; 0: none.
+def _cut(extent: int, stride: int, dense: bool, unit: int = 1) -> list[_Piece]:
+    """The fewest pieces of a dimension, equal ones where that takes no more; none where there is no way.
 
-    `stride`: bytes from one element of the dimension to the next; a box of `unit` bytes' multiples.
+    `stride`: bytes from one element of the dimension to the next. Pieces begin at what TMA may address and have a
+    multiple of `unit` bytes.
     """
     if not dense:
-        return 1
-    for step in range(min(extent, TMA_MAX_BOX_DIM), 0, -1):
-        if extent % step or step * stride % unit:
-            continue
-        if step == extent or step * stride % SHARED_ALIGNMENT == 0:
-            return step
-    return 0 if unit > 1 else 1
+        return [(start, 1) for start in range(extent)]
+    if extent * stride % unit:
+        return []
+    if extent <= TMA_MAX_BOX_DIM:
+        return [(0, extent)]
+    grain = TMA_SHARED_ALIGNMENT // gcd(TMA_SHARED_ALIGNMENT, stride)
+    largest = TMA_MAX_BOX_DIM // grain * grain
+    count = -(-extent // largest)
+    step = extent // count if extent % count == 0 and extent // count % grain == 0 else largest
+    return [(start, min(step, extent - start)) for start in range(0, extent, step)]
 
 
-def _by_outer_dim(outer: View, numbers: tuple[int, ...] | list[int], missing: int = 1) -> dict[int, int]:
+def _by_outer_dim(outer: View, numbers: list[int], missing: int) -> dict[int, int]:
     """Numbers along the tile's dimensions as numbers along the parameter's."""
     return dict.fromkeys(range(len(outer.extents)), missing) | dict(zip(outer.kept, numbers, strict=True))
 

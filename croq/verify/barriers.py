@@ -210,17 +210,17 @@ class Barriers(State):
     # ---------------------------------------------------------------------------------------------- named barriers
     def bar_sync(self, warp: Warp, mask: int, site: Site, number: int, count: int) -> None:
         """Arrive; the warp is `held` until all have."""
-        barrier, moment = self._bar_arrive(warp, mask, site, number, count, "sync")
+        barrier = self._bar_arrive(warp, mask, site, number, count, "sync")
         warp.held = True
         warp.blocked = (site, f"{barrier.name} ({barrier.threads} of {count} threads are there)")
         barrier.inside.append((warp, self.acting(warp, mask)))
         self._bar_advance(barrier)
 
     def bar_arrive(self, warp: Warp, mask: int, site: Site, number: int, count: int) -> None:
-        barrier, _ = self._bar_arrive(warp, mask, site, number, count, "arrive")
+        barrier = self._bar_arrive(warp, mask, site, number, count, "arrive")
         self._bar_advance(barrier)
 
-    def _bar_arrive(self, warp: Warp, mask: int, site: Site, number: int, count: int, what: str) -> tuple[Named, int]:
+    def _bar_arrive(self, warp: Warp, mask: int, site: Site, number: int, count: int, what: str) -> Named:
         barrier = self.named[number]
         barrier.event = site.objects.get("event")
         moment = self.note(
@@ -241,7 +241,7 @@ class Barriers(State):
         for agent in self.acting(warp, mask):
             self.step(agent)
         barrier.warps[warp.index] = (site, moment)
-        return barrier, moment
+        return barrier
 
     def _bar_advance(self, barrier: Named) -> None:
         if barrier.threads < barrier.count:
@@ -259,9 +259,8 @@ class Barriers(State):
                 self.join(agent, clock)
             warp.synced += 1
             warp.held = False
-            if self.history is not None and warp.index in self.history.last:
-                last = self.history.moments[self.history.last[warp.index]]
-                last.before = (*last.before, *[m for m in (barrier.moment,) if m > last.index])
+            if self.history is not None:
+                self.history.arrive(warp.index, barrier.moment)
             self.wake(warp)
 
     def warp_sync(self, warp: Warp, mask: int) -> None:

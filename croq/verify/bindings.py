@@ -37,6 +37,7 @@ MOST_QUANTUM = 4096
 MOST_SYMBOL_VALUES = 16
 MOST_BLOCKS = 9
 MOST_STATIC = 400
+SMALL = 3  # values 0, 1, 2 for a scalar of which nothing better is known
 
 
 class Unsolved(Exception):
@@ -189,7 +190,7 @@ class Bindings:
             if op in self.program.slice.protocol:
                 for value in self.program.level.operands(op):
                     found[value] = None
-        return list(found)
+        return list(found) or [0]
 
     def _quantum(self, name: str) -> int:
         """A size that divisions of the symbol go into."""
@@ -264,11 +265,14 @@ class Bindings:
             x, y, z = (o[i] for o, i in zip(options, index, strict=True))
             yield (x, y, z), size(index)
 
+    def counts_with(self, leaf: Leaf) -> list[Value]:
+        return [count for count in self.counts if leaf in self.expressions.leaves(count)]
+
     def deciding(self, leaf: Leaf) -> list[tuple[Value, range]]:
         """What the leaf decides, with the values worth reaching: the first loop's count, or both sides of comparisons."""
-        for count in self.counts:
-            if leaf in self.expressions.leaves(count):
-                return [(count, range(self.trips + 1))]
+        counts = self.counts_with(leaf)
+        if counts:
+            return [(counts[0], range(self.trips + 1))]
         found = []
         for op in self.program.slice.definition.values():
             if isinstance(op, Binary) and op.op in ("lt", "gt", "le", "ge", "eq", "ne"):
@@ -362,4 +366,6 @@ class ChoosingOracle(Oracle):
             solved = (self.bindings.expressions.solve(value, leaf, target, get) for target in targets)
             for option in (x for x in solved if x is not None):
                 found[option] = None
-        return list(found) or [0, 1]
+        if not self.bindings.counts_with(leaf):
+            found.update(dict.fromkeys(range(SMALL)))
+        return list(found) or [0]

@@ -9,7 +9,7 @@ from typing import Literal
 from croq.diagnostics import Diagnostic, make
 from croq.ir.objects import Kernel
 from croq.ir.scalar import For, If
-from croq.verify import hw
+from croq.verify import hw, tile
 from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
 from croq.verify.faults import Fault, Refine
 from croq.verify.machine import Machine
@@ -33,11 +33,7 @@ class Options:
 
 
 def level_of(name: LevelName) -> Level:
-    if name == "hw":
-        return hw.LEVEL
-    from croq.verify import tile
-
-    return tile.LEVEL
+    return hw.LEVEL if name == "hw" else tile.LEVEL
 
 
 def verify_protocol(kernel: Kernel, *, level: LevelName = "hw", options: Options | None = None) -> Verdict:
@@ -89,7 +85,9 @@ class _Check:
     def _follow(self, binding: Binding, oracle: Oracle, record: bool = False) -> Machine:
         """One run; repeated with a finer partition as long as lanes part that were taken together."""
         while True:
-            machine = Machine(self.program, self.partition, binding.symbols, binding.place, oracle, record)
+            machine: Machine = self.program.level.machine(
+                self.program, self.partition, binding.symbols, binding.place, oracle, record
+            )
             self.machine = machine
             try:
                 machine.execute()
@@ -127,7 +125,7 @@ class _Check:
 
     def _unreached(self, op: If, taken: dict[str, object]) -> bool:
         """A branch with operations of the protocol that no run has taken."""
-        if self.program.lanes.vary(op.condition) or self.program.lanes.fixed(op.condition) is not None:
+        if self.program.lanes.vary(op.condition) or not self.bindings.varies(op.condition):
             return False
         protocol = self.program.slice.protocol
         for key, block in (("taken", op.then), ("skipped", op.otherwise)):

@@ -121,11 +121,16 @@ def _map_accesses(coder: Coder, op: MapOp, mask: str) -> None:
             given.append("0" if index in iterators else coder.value(index))
         layout = op.domain.frag.layout
         site = coder.site(access, "element", within=op, view=view, write=write, layout=layout, picks=picks)
+        if layout is None and picks is not None and -1 not in picks:
+            coder.program.sites[-1].objects["owner"] = ("map", op.domain.frag.shape, tuple(picks))
+            starts = coder.tuple_of(view.offsets)
+            coder.line(f"S.owned_tile(W, {mask}, {site}, {coder.value(view.slot)}, {starts})")
+            continue
         if layout is None or picks is None:
-            starts = coder.tuple(0 if isinstance(o, Value) and o in inner else o for o in view.offsets)
+            starts = coder.tuple_of(0 if isinstance(o, Value) and o in inner else o for o in view.offsets)
             coder.line(f"S.somewhere(W, {mask}, {site}, {coder.value(_outer(view.slot, inner))}, {starts})")
             continue
-        place = f"{coder.value(view.slot)}, {coder.tuple(view.offsets)}, ({''.join(g + ', ' for g in given)})"
+        place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, ({''.join(g + ', ' for g in given)})"
         coder.line(f"S.mapped(W, {mask}, {site}, {place})")
 
 

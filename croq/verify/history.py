@@ -25,6 +25,7 @@ class History:
     def __init__(self) -> None:
         self.moments: list[Moment] = []
         self.last: dict[int, int] = {}  # of each warp
+        self.after: dict[int, int] = {}  # what a barrier has put before a warp's next step
 
     def add(
         self, warp: int | None, site: Site | None, text: str, before: Iterable[int] = (), about: Iterable[object] = ()
@@ -34,9 +35,15 @@ class History:
         if warp is not None:
             if warp in self.last:
                 known.append(self.last[warp])
+            if warp in self.after:
+                known.append(self.after.pop(warp))
             self.last[warp] = index
         self.moments.append(Moment(index, warp, site, text, tuple(known), frozenset(about)))
         return index
+
+    def arrive(self, warp: int, moment: int) -> None:
+        """The warp's last step is over only behind `moment`."""
+        self.after[warp] = moment
 
     def ancestors(self, ends: Iterable[int]) -> set[int]:
         """The moments that must have happened before the given ones, and these themselves."""

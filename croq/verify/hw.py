@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from croq.ir import hw
+from croq.ir import hw, tile
 from croq.ir.core import Op, Value
 from croq.ir.objects import FragRef, View
 from croq.ir.scalar import Call, Cpp, FragDeclare, LoadElement, StoreElement
 from croq.ir.types import BYTES
 from croq.verify.fragments import flush, shared_accesses
+from croq.verify.machine import Machine
 from croq.verify.program import Coder, Level, every_warpgroup, global_load, is_shared, thread_bit
 
 
@@ -85,13 +86,13 @@ def _bytes(view: View) -> int:
 def _load(coder: Coder, op: hw.BulkTensorLoad, mask: str) -> None:
     view = op.dest
     site = coder.site(op, "load", view=view, event=op.event, bytes=_bytes(view))
-    place = f"{coder.value(view.slot)}, {coder.tuple(view.offsets)}"
+    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}"
     coder.line(f"S.load_tile(W, {mask}, {site}, {place}, {coder.value(op.slot)})")
 
 
 def _store(coder: Coder, op: hw.BulkTensorStore, mask: str) -> None:
     site = coder.site(op, "store", view=op.source)
-    coder.line(f"S.store_tile(W, {mask}, {site}, {coder.value(op.source.slot)}, {coder.tuple(op.source.offsets)})")
+    coder.line(f"S.store_tile(W, {mask}, {site}, {coder.value(op.source.slot)}, {coder.tuple_of(op.source.offsets)})")
 
 
 def _bulk_commit(coder: Coder, op: hw.BulkCommit, mask: str) -> None:
@@ -114,8 +115,9 @@ def _fill(coder: Coder, op: hw.FillTile, mask: str) -> None:
 
 
 def together(coder: Coder, op: Op, view: View, write: bool, kind: str, mask: str) -> None:
-    site = coder.site(op, kind, view=view, write=write, together=True)
-    coder.line(f"S.together_tile(W, {mask}, {site}, {coder.value(view.slot)}, {coder.tuple(view.offsets)})")
+    every = kind == "fill" and view.slot is None  # a fill without a slot is of all of them
+    site = coder.site(op, kind, view=view, write=write, together=True, all=every)
+    coder.line(f"S.together_tile(W, {mask}, {site}, {coder.value(view.slot)}, {coder.tuple_of(view.offsets)})")
 
 
 # ----------------------------------------------------------------------------------------------------------- tensor cores
@@ -133,7 +135,7 @@ def _wgmma(coder: Coder, op: hw.WgmmaIssue, mask: str) -> None:
 
 
 def _starts(coder: Coder, operand: View | FragRef) -> str:
-    return coder.tuple(operand.offsets) if isinstance(operand, View) else "()"
+    return coder.tuple_of(operand.offsets) if isinstance(operand, View) else "()"
 
 
 def _wgmma_commit(coder: Coder, op: hw.WgmmaCommit, mask: str) -> None:
@@ -154,7 +156,9 @@ def reg_store(coder: Coder, op: hw.RegStore, mask: str) -> None:
         coder.flush(mask)
         layout = op.frag.frag.layout
         site = coder.site(op, "fragment", view=op.dest, write=True, layout=layout)
-        coder.line(f"S.fragment_tile(W, {mask}, {site}, {coder.value(op.dest.slot)}, {coder.tuple(op.dest.offsets)})")
+        coder.line(
+            f"S.fragment_tile(W, {mask}, {site}, {coder.value(op.dest.slot)}, {coder.tuple_of(op.dest.offsets)})"
+        )
 
 
 def element(coder: Coder, op: LoadElement | StoreElement, mask: str) -> None:
@@ -192,7 +196,7 @@ def places(op: Op) -> Iterator[Value]:
     if isinstance(op, LoadElement | StoreElement):
         if is_shared(op.view):
             yield from [*op.view.values(), *op.indices]
-    elif isinstance(op, hw.RegMap):
+    elif isinstance(op, hw.RegMap | tile.FragMap):
         for _, view, indices in shared_accesses(op):
             yield from [*view.values(), *indices]
     else:
@@ -240,4 +244,5 @@ LEVEL = Level(
     flush,
     operands,
     frozenset({hw.Elect}),
+    Machine,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from croq.ir.objects import Layout, View
+from croq.ir.objects import Buffer, Layout, View
 from croq.verify.program import Program, Site
 from croq.verify.state import Oracle, Warp
 from croq.verify.tensor import Tensor
@@ -55,6 +55,9 @@ class Machine(Tensor):
     def opaque(self, site: Site) -> None:
         raise Undecided("the C++ text here may do anything", site.op)
 
+    def unknown_threads(self, site: Site) -> None:
+        raise Undecided("which threads execute this depends on run-time values", site.op)
+
     # ------------------------------------------------------------------------------- maps that touch shared memory
     def mapped(
         self,
@@ -88,21 +91,27 @@ class Machine(Tensor):
         threads: NDArray[np.int64] = np.flatnonzero(flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
         coordinates = layout.coordinates(threads % max(layout.threads, 1))
         picks: list[int] = site.objects["picks"]
+        assert isinstance(view.root, Buffer)
         index = [
             coordinates[p] if p >= 0 else np.full(coordinates[0].shape, f) for p, f in zip(picks, fixed, strict=True)
         ]
         inside = np.ones(coordinates[0].shape, dtype=np.bool_)
         places = []
-        for d, (start, full) in enumerate(zip(at, view.root.shape or (), strict=True)):
+        for d, (start, full) in enumerate(zip(at, view.root.shape, strict=True)):
             place = index[view.kept.index(d)] + start if d in view.kept else np.full(inside.shape, start)
-            inside &= (place >= 0) & (place < int(full))  # type: ignore[arg-type]
+            inside &= (place >= 0) & (place < full)
             places.append(place)
-        return self.regions.points(tile_of(view), [p[inside] for p in places]) or 0
+        return self.regions.points(view.root, [p[inside] for p in places]) or 0
 
     def somewhere(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
         """An access at a place that is not followed: anywhere in the view."""
         self.together_tile(warp, mask, site, slot, starts)
 
-
-def tile_of(view: View):  # type: ignore[no-untyped-def]
-    return view.root
+    def owned_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
+        """Every thread touches the elements that it owns, of a tile spread over fragments of one shape."""
+        view: View = site.objects["view"]
+        warp.counts[site] = warp.counts.get(site, 0) + 1
+        for agent in self.acting(warp, mask):
+            tile = self.tile(view, slot, agent, site, warp)
+            bits = self.box(view, starts, agent, site, warp)
+            self.generic(warp, agent, site, tile, bits, site.objects["write"], ("owned", site.objects["owner"], bits))

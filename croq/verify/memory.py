@@ -47,6 +47,9 @@ class Access:
     lanes: Any = None  # equal keys: each lane touches the same elements
     synced: int = 0
     until: str = ""  # what ends it, in words
+    parts: dict[Any, int] | None = None  # elements by key of `lanes`, once accesses have been joined
+    latest: int = 0  # elements of the last instance, once accesses have been joined
+    kept: bool = True
 
 
 @dataclass(eq=False)
@@ -58,6 +61,7 @@ class Tile:
     whole: int
     accesses: list[Access] = field(default_factory=list)
     written: int = 0
+    open: dict[tuple[Site, int], Access] = field(default_factory=dict)  # the last ordinary one of each site and agent
 
     @property
     def name(self) -> str:
@@ -73,6 +77,7 @@ class Bulk:
 
 
 class Memory(Barriers):
+    proxies = True  # whether ordinary stores and the async proxy are told apart
     tiles: dict[Buffer, list[Tile]]
     bulk: dict[int, Bulk]
 
@@ -92,18 +97,21 @@ class Memory(Barriers):
         kept = []
         for old in tile.accesses:
             overlap = old.bits & bits
-            if overlap and (write or old.write) and not (old.site is new.site and _together(old, new)):
+            if overlap and (write or old.write) and not _together(old, new, overlap):
                 if not _over(old, clocks):
                     raise conflict(self, tile, old, new)
-                if new.asynchronous and old.write and not old.asynchronous and not self._fenced(old, clocks):
+                if self.proxies and new.asynchronous and not old.asynchronous and not self._fenced(old, clocks):
                     raise missing_fence(self, tile, old, new)
-                if old.agent == new.agent and not new.asynchronous and self._unsynchronised(old, new):
+                if old.agent == new.agent and not new.asynchronous and self._unsynchronised(old, new, overlap):
                     raise conflict(self, tile, old, new)
             if not (overlap == old.bits and (write or not old.write) and self._outlived(old, new, clocks)):
                 kept.append(old)
+            else:
+                old.kept = False
         if not write and bits & ~tile.written:
             raise uninitialised(self, tile, new)
-        kept.append(new)
+        if new.asynchronous or not _joined(tile, new):
+            kept.append(new)
         tile.accesses = kept
         if write:
             tile.written |= bits
@@ -112,20 +120,26 @@ class Memory(Barriers):
         """Whether all that will be ordered behind `new` is then ordered behind `old`, which covers no more."""
         if not _over(old, clocks):
             return False
-        return old.agent != new.agent or old.synced < new.synced or old.lanes == new.lanes
+        return old.agent != new.agent or old.synced < new.synced or (old.parts is None and old.lanes == new.lanes)
 
     def _fenced(self, old: Access, clocks: list[list[int]]) -> bool:
-        """M3: a fence by the writer behind the write, and known to have come before now."""
+        """M3: not a write, or a fence by the writer behind it, known to have come before now."""
+        if not old.write:
+            return True
         fences = self.fences[old.agent]
         assert old.ends is not None
         at = bisect_left(fences, old.ends[0][1])
         return at < len(fences) and any(clock[old.agent] > fences[at] for clock in clocks)
 
-    def _unsynchronised(self, old: Access, new: Access) -> bool:
+    def _unsynchronised(self, old: Access, new: Access, overlap: int) -> bool:
         """M4."""
-        if old.asynchronous or self.lanes[old.agent].bit_count() == 1:
+        if old.asynchronous or self.lanes[old.agent].bit_count() == 1 or old.synced < new.warp.synced:
             return False
-        return old.synced == new.warp.synced and not (old.lanes is not None and old.lanes == new.lanes)
+        if new.lanes is None:
+            return True
+        if old.parts is None:
+            return bool(old.lanes != new.lanes)
+        return any(bits & overlap for key, bits in old.parts.items() if key != new.lanes)
 
     # ------------------------------------------------------------------------------------------------------- places
     def tile(self, view: View, slot: Scalar, agent: int, site: Site, warp: Warp) -> Tile:
@@ -217,10 +231,12 @@ class Memory(Barriers):
         """A tile that the threads of the operation read or write together (copies, fills): parts of it each."""
         view: View = site.objects["view"]
         warp.counts[site] = warp.counts.get(site, 0) + 1
+        every = range(view.root.slots) if site.objects.get("all") and isinstance(view.root, Buffer) else [slot]
         for agent in self.acting(warp, mask):
-            tile = self.tile(view, slot, agent, site, warp)
-            bits = self.box(view, starts, agent, site, warp)
-            self.generic(warp, agent, site, tile, bits, site.objects["write"], ("together", site.op))
+            for number in every:
+                tile = self.tile(view, number, agent, site, warp)
+                bits = self.box(view, starts, agent, site, warp)
+                self.generic(warp, agent, site, tile, bits, site.objects["write"], ("together", site.op))
 
     def element(self, warp: Warp, mask: int, site: Site, slot: Scalar, at: tuple[Scalar, ...]) -> None:
         """One element a lane."""
@@ -300,8 +316,30 @@ def _over(old: Access, clocks: list[list[int]]) -> bool:
     return False
 
 
-def _together(old: Access, new: Access) -> bool:
-    """Parts of one execution of one operation: by the same warp, or of a tile that warps move together."""
-    if old.instance != new.instance or new.instance == 0:
+def _together(old: Access, new: Access, overlap: int) -> bool:
+    """Elements that one thread owns, or parts of one execution of one operation: by the same warp, or of a tile that
+    warps move together."""
+    if old.lanes is not None and old.lanes == new.lanes and old.lanes[0] == "owned":
+        return True
+    if old.site is not new.site or old.instance != new.instance or new.instance == 0:
+        return False
+    if old.parts is not None and overlap & ~old.latest:
         return False
     return old.warp is new.warp or bool(new.site.objects.get("together"))
+
+
+def _joined(tile: Tile, new: Access) -> bool:
+    """Take an ordinary access together with the last one of the same site, agent and epoch: loops over elements make
+    many."""
+    old = tile.open.get((new.site, new.agent))
+    if old is None or not old.kept or old.ends != new.ends or old.synced != new.synced:
+        tile.open[new.site, new.agent] = new
+        return False
+    if old.parts is None:
+        old.parts = {old.lanes: old.bits}
+        old.latest = old.bits
+    old.parts[new.lanes] = old.parts.get(new.lanes, 0) | new.bits
+    old.latest = new.bits if old.instance != new.instance else old.latest | new.bits
+    old.bits |= new.bits
+    old.instance, old.moment = new.instance, new.moment
+    return True

@@ -18,7 +18,7 @@ from croq.ir import scalar
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Section
 from croq.ir.objects import Buffer, Kernel, Variable, View
-from croq.ir.types import FLOATS
+from croq.ir.types import FLOATS, FUTURE
 from croq.source import Span
 from croq.verify import values
 from croq.verify.slicing import Lanes, Slice
@@ -72,6 +72,7 @@ class Level:
     flush: Callable[[Coder, list[Op], str], None]  # makes that call
     operands: Callable[[Op], Iterable[Value]]  # what must be computed for an operation
     control: frozenset[type[Op]]  # operations that only narrow who runs their region
+    machine: type[Any]  # what executes the calls
 
     def protocol(self, op: Op) -> bool:
         kind = type(op)
@@ -103,6 +104,7 @@ class Program:
         self._code: CodeType = compile(self.text, f"<{kernel.name}>", "exec")
         self._globals = coder.globals
         self.function = self._function()
+        self.facts: dict[str, Any] = {}  # what a level finds out once
         self.cache: dict[Any, int] = {}  # element sets, shared by all runs
         self.boxes: dict[tuple[int, ...], int] = {}
         self.constants = [
@@ -135,7 +137,11 @@ class Coder:
         self.line("def follow(S, W, m0, K):")
         self.depth += 1
         self.line("if False: yield")
+        start = len(self.lines)
         self.block(self.kernel.body, "m0")
+        self.lines[start:start] = [
+            f"    {name} = None" for value, name in self.program.names.items() if value.type == FUTURE
+        ]
         self.depth -= 1
 
     # -------------------------------------------------------------------------------------------------------- text
@@ -181,7 +187,7 @@ class Coder:
             return self.constant(value, fixed)
         return self.program.names.get(value, "UNKNOWN")
 
-    def tuple(self, items: Iterable[Value | int | None]) -> str:
+    def tuple_of(self, items: Iterable[Value | int | None]) -> str:
         parts = [self.value(item) for item in items]
         return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
 

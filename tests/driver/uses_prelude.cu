@@ -28,6 +28,18 @@ extern "C" __global__ void __launch_bounds__(128) arithmetic(float* p, int* q, u
     n += static_cast<int>(croq::pinned_after(wide, croq::ex2(x)));
     croq::u32x4 v = croq::ld_global_16(raw);
     croq::st_global_16(raw + 16, v);
+    float registers[2][4], copies[2][4];
+    croq::fill(registers, x);
+    croq::copy(copies, registers);
+    sum += copies[1][3];
+    croq::set_half<croq::bf16>(wide, 1, b);
+    sum += croq::widen(croq::half_of<croq::f16>(wide, 0));
+    croq::st_global<croq::u32>(raw + 32, croq::ld_global<croq::u32>(raw + 36) ^ croq::splat<croq::bf16>(b).w);
+    croq::st_global_pair(p, x, y);
+    croq::st_global_pair(reinterpret_cast<croq::bf16*>(raw) + 20, wide);
+    float own[4] = {x, y, x, y};
+    croq::st_local<float>(&own[1], croq::ld_local<float>(&own[0]));
+    sum += own[1];
     p[threadIdx.x] = sum;
     q[threadIdx.x] = n;
 }
@@ -61,6 +73,9 @@ extern "C" __global__ void __launch_bounds__(128) memory(const __grid_constant__
     croq::st_shared(base, croq::ld_shared<croq::u8>(base + 1));
     croq::st_shared(base, croq::ld_shared<croq::s64>(base + 8));
     croq::st_shared_16(base, croq::ld_shared_16(base + 16));
+    croq::st_shared_pair(base + croq::slab_offset<128, 64>(1, 16), 1.0f, 2.0f);
+    croq::st_shared_pair(base + 64, croq::descriptor_word(base, 0x10000));
+    *croq::shared_pointer<float>(base + 68) = 1.0f;
     croq::cp_async_16(base, raw, 8);
     croq::cp_async_16(base, raw);
     croq::cp_async_commit();

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 from entries import BF16, EXACT, F16, F32, LARGE, Program, Variant, given, mnk, operands, result, ring, scalar
 from references import (
+    LOG2E,
     Array,
     apply_rules,
     attention,
     chain_shared,
+    conversions,
     facts,
+    filled,
     gemm,
     long_flight,
+    math_functions,
+    predicates,
     reentered,
+    scalars,
+    stop_early,
     two_launches,
     two_readers,
 )
@@ -31,6 +38,13 @@ def _rows_of_ints(width: int | None = None) -> Callable[[np.random.Generator, Ma
         return rng.integers(-1000, 1000, shape, dtype=np.int32)
 
     return draw
+
+
+def _stopping_list(rng: np.random.Generator, names: Mapping[str, Any]) -> Array:
+    """Entries from 1 to 2 M, and a 0 at place `stop`."""
+    entries = rng.integers(1, 2 * names["M"] + 1, names["R"], dtype=np.int32)
+    entries[names["stop"] : names["stop"] + 1] = 0
+    return entries
 
 
 CORNERS = (
@@ -250,5 +264,129 @@ CORNERS = (
         lambda x: {"y": x[:, ::-1] * np.where(np.arange(len(x)) % 2 == 0, 1, -1)[:, None], "z": 1063 - np.arange(64)},
         EXACT,
         (Variant(sizes=({"R": 1}, {"R": 4}), large={"R": 100}),),
+    ),
+    Program(
+        "shared_ring.co",
+        (
+            given("q", "f16", "S", 64),
+            given("k", "f16", "T", 64),
+            given("v", "f16", "T", 128),
+            result("o", "f16", "S", 128),
+            scalar("scale", "f32", "LOG2E / 8"),
+        ),
+        lambda q, k, v, scale: {
+            "o": attention(q[None, :, None], k[None, :, None], v[None, :, None], scale)["o"][0, :, 0]
+        },
+        (2e-3, 4e-3),
+        (
+            Variant(
+                "three",
+                sizes=({"S": 64, "T": 320}, {"S": 100, "T": 64}),
+                large={"S": 1000, "T": 1024},
+                plan={"events": {"full": dict(arrivals=1, tx_bytes=64 * 256), "empty": dict(arrivals=4)}},
+            ),
+            Variant("one", {"STAGES": 1}, ({"S": 64, "T": 128},), {"S": 1000, "T": 1024}),
+            Variant("four", {"STAGES": 4}, ({"S": 64, "T": 256},), {"S": 1000, "T": 1024}),
+        ),
+        {"LOG2E": LOG2E},
+    ),
+    Program(
+        "predicates.co",
+        (result("out", "s32", 384), scalar("limit", "s32", "limit")),
+        predicates,
+        EXACT,
+        (Variant(sizes=({"limit": 0}, {"limit": 50}), large={"limit": 200}),),
+    ),
+    Program(
+        "stop_early.co",
+        (given("list", "s32", "R", make=_stopping_list), given("x", "f32", "M", 64), result("y", "f32", "R", 64)),
+        stop_early,
+        (1e-6, 1e-6),
+        (
+            Variant(
+                sizes=({"R": 12, "M": 9, "stop": 9}, {"R": 3, "M": 9, "stop": 0}),
+                large={"R": 300, "M": 70, "stop": 300},
+            ),
+        ),
+    ),
+    Program(
+        "scalars.co",
+        (
+            scalar("flip", "bool", "flip"),
+            given("x", "f32", "M", 32),
+            scalar("mask", "u32", 0x80F0_0001),
+            scalar("factor", "f32", 0.5),
+            result("places", "s32", "X", "Y", "Z"),
+            scalar("shift", "s32", -7),
+            result("y", "f32", "M", 32),
+            scalar("wide", "u64", 5_000_000_123),
+            scalar("low", "s64", -3),
+            scalar("grid", "", "[X, Y, Z]"),
+        ),
+        scalars,
+        (1e-3, 1e-6),
+        (
+            Variant(
+                sizes=(
+                    {"flip": True, "M": 40, "X": 2, "Y": 3, "Z": 1},
+                    {"flip": False, "M": 32, "X": 1, "Y": 1, "Z": 4},
+                ),
+                large={"flip": True, "M": 300, "X": 10, "Y": 7, "Z": 5},
+            ),
+        ),
+    ),
+    Program(
+        "math.co",
+        (given("x", "f32", "N"), result("y", "f32", "N", 12)),
+        math_functions,
+        (1e-5, 1e-5),
+        (Variant(sizes=({"N": 70},), large={"N": 10000}),),
+    ),
+    Program(
+        "conversions.co",
+        (
+            given("x", "f32", "N"),
+            result("i", "s32", "N", 4),
+            result("h", "f16", "N"),
+            result("b", "bf16", "N", 2),
+            result("c", "s32", "N", 3),
+        ),
+        conversions,
+        EXACT,
+        (Variant(sizes=({"N": 100},), large={"N": 10000}),),
+    ),
+    Program(
+        "clipped_views.co",
+        (given("x", "f32", "M", "N"), result("y", "f32", "M", "N")),
+        lambda x: {"y": 2 * x},
+        EXACT,
+        (Variant(sizes=({"M": 19, "N": 70},), large={"M": 1001, "N": 777}),),
+    ),
+    Program(
+        "filled.co",
+        (given("x", "f32", "R", 64), result("y", "f32", "R", 64)),
+        filled,
+        (1e-4, 1e-5),
+        (Variant(sizes=({"R": 1}, {"R": 5}), large={"R": 40}),),
+    ),
+    Program(
+        "turns.co",
+        (
+            given("x", "s32", "R", 128, make=_rows_of_ints(128)),
+            result("y", "s32", "R", 128),
+            scalar("count", "", "COUNT"),
+        ),
+        lambda x, count: {"y": x[:, ::-1] * 10 + (np.arange(len(x)) % count)[:, None]},
+        EXACT,
+        tuple(
+            Variant(
+                f"c{count}_s{stages}",
+                {"COUNT": count, "STAGES": stages},
+                tuple({"R": r} for r in rows),
+                {"R": 300},
+                {"events": {"empty": dict(arrivals=4, triggers=[[0, 128 * count]]), "full": dict(arrivals=4)}},
+            )
+            for count, stages, rows in ((2, 3, (2, 8)), (3, 3, (6,)), (2, 2, (4,)), (3, 5, (15,)))
+        ),
     ),
 )

@@ -198,3 +198,66 @@ def facts(x: Array) -> Outputs:
             if b * 5 + t // 2 < rows and t < cols:
                 y[b * 4 + t, 0] = x[b * 5 + t // 2, t % 2]
     return {"out": np.array([*out, UNTOUCHED, UNTOUCHED]), "y": y}
+
+
+def predicates(limit: int) -> Outputs:
+    ids = np.arange(384)
+    p, t = ids // 128, ids % 128
+    cell = np.full(384, 7)
+    cell = np.where((p == 0) & (t < 32) | (p == 2), 1000 + ids, cell)
+    cell = np.where(p != 0, cell + 1, cell)
+    cell = np.where(p[::-1] % 2 == 0, cell * 2, cell)
+    cell = np.where((p >= 1) & (t % 2 == 1), -cell, cell)
+    cell = np.where((p == 1) & (t >= 96), np.roll(cell, 96), cell)
+    cell = np.where(p == 1, cell + 5, cell)
+    cell = np.where(ids < limit, 3, cell)
+    return {"out": cell[::-1]}
+
+
+def stop_early(list: Array, x: Array) -> Outputs:
+    y = np.full((len(list), 64), np.nan)
+    for r, entry in enumerate(list):
+        if entry <= 0:
+            break
+        if entry % 2 == 0:
+            y[r] = x[entry // 2 - 1] + 1.0
+    return {"y": y}
+
+
+def scalars(flip: bool, x: Array, mask: int, factor: float, shift: int, wide: int, low: int, grid: Array) -> Outputs:
+    v = x * factor + np.where(mask >> np.arange(32) & 1 == 1, wide // 1000000 + low, 0.0)
+    a, b, c = np.ogrid[: grid[0], : grid[1], : grid[2]]
+    return {"y": -v if flip else v, "places": a * 10000 + b * 100 + c + shift}
+
+
+def math_functions(x: Array) -> Outputs:
+    from math import erf
+
+    p = np.abs(x) + 0.5
+    gelu = 0.5 * x * (1 + np.array([erf(v / 2**0.5) for v in x]))
+    last = np.maximum(x, -0.25) - np.minimum(x, 0.25) + x / p
+    columns = [np.exp(x), np.log(p), p**0.5, p**-0.5, x * p + 2, np.tanh(x), 1 / (1 + np.exp(-x)), gelu, p**1.5]
+    return {"y": np.stack([*columns, np.exp2(x), 1 / p, last], axis=1)}
+
+
+def conversions(x: Array) -> Outputs:
+    import ml_dtypes
+
+    v = (x.astype(np.float32) * np.float32(1000)).astype(np.float32)
+    whole = np.trunc(v).astype(np.int64)
+    short = ((whole * 100 + 2**15) % 2**16) - 2**15
+    with np.errstate(over="ignore"):
+        h = (v * np.float32(100)).astype(np.float16).astype(np.float64)
+    low = x.astype(np.float32).astype(ml_dtypes.bfloat16)
+    b = np.stack([low * low, low + ml_dtypes.bfloat16(1)], axis=1).astype(np.float64)
+    c = np.broadcast_to([0, 0, 1], (len(x), 3))
+    return {"i": np.stack([whole, np.abs(whole), short, whole % 256], axis=1), "h": h, "b": b, "c": c}
+
+
+def filled(x: Array) -> Outputs:
+    twice, y = np.full((2, 64), 2.5), np.empty_like(x)
+    for r, row in enumerate(x):
+        fresh = np.where(np.arange(64) % 2 == 0, row, 1.0)
+        twice[r % 2] += fresh[::-1]
+        y[r] = twice.sum(0)
+    return {"y": y}

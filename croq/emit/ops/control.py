@@ -10,6 +10,7 @@ from croq.emit.expressions import LAND, cpp_type, name, unary
 from croq.emit.registry import StatementResult, statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line, base_name
+from croq.emit.uses import EXPRESSIONS
 from croq.ir.core import Block
 from croq.ir.hw import Elect, MbarrierWait, NamedBarrierSync, Section, SetMaxNReg, WgmmaIssue
 from croq.ir.scalar import Break, Continue, For, FragDeclare, If, While
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
 HEADING_WIDTH = 100
+MANY_RANGES = 4  # of threads, beyond which they are not listed
 # loops that hold these are never unrolled: ptxas must see one copy of each pipeline
 _PIPELINE = (WgmmaIssue, MbarrierWait, NamedBarrierSync)
 
@@ -27,6 +29,8 @@ def threads_text(threads: ThreadSet | None) -> str:
     """`threads 0..127`, bounds included."""
     if threads is None or not threads.ranges:
         return ""
+    if len(threads.ranges) > MANY_RANGES:
+        return f"{len(threads)} of threads {threads.first}..{threads.ranges[-1][1] - 1}"
     parts = [f"{a}..{b - 1}" if b - a > 1 else str(a) for a, b in threads.ranges]
     return f"thread{'s' if len(threads) > 1 else ''} {', '.join(parts)}"
 
@@ -112,8 +116,26 @@ def if_op(emitter: Emitter, op: If) -> StatementResult:
     otherwise = emitter.block(op.otherwise) if op.otherwise is not None else []
     if not then and not otherwise:
         return None
-    has_else = bool(otherwise)
-    return {"condition": condition, "then": then, "has_else": has_else, "otherwise": otherwise}
+    chained = _chained(op.otherwise, otherwise)
+    has_else = bool(otherwise) and not chained
+    fields = {"condition": condition, "then": then, "has_else": has_else, "otherwise": otherwise}
+    if not chained:
+        return fields
+    return [*render("if", fields, emitter.source)[:-1], *chained]
+
+
+def _chained(block: Block | None, lines: list[Line]) -> list[Line]:
+    """The lines of an `else` that is nothing but another `if`, joined to the one before; empty where it is not."""
+    if block is None or not block.ops or not isinstance(block.ops[-1], If):
+        return []
+    if not all(isinstance(op, EXPRESSIONS) for op in block.ops[:-1]):
+        return []
+    comments = [line for line in lines if line.text.startswith("//")][:1]
+    rest = lines[len(comments) :]
+    if not rest or not rest[0].text.startswith("if (") or lines[: len(comments)] != comments:
+        return []
+    quote = f"  {comments[0].text}" if comments else ""
+    return [Line(f"}} else {rest[0].text}{quote}", rest[0].source), *rest[1:]]
 
 
 @statement(Break)

@@ -1,0 +1,291 @@
+"""Records what each warp of one block does, in program order, while the simulator runs it.
+
+The recorder wraps the compiled code of the operations that take modelled time (`Compiler.operation` asks it). A record
+names what it depends on by meaning, not by time: a wait names the phase of its barrier, an arrival the phase that it
+counts for. That makes records of an eager run good for any other order of the same handshakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+from croq.ir import hw, scalar
+from croq.ir.core import Op
+from croq.ir.objects import Buffer, Event, View
+from croq.ir.types import BYTES
+from croq.simulate import timeline_costs as costs
+from croq.simulate.barriers import Mbarrier, NamedBarrier
+from croq.simulate.timeline_costs import NOTHING, Work
+from croq.target.sm90.limits import CTA_BARRIER_ID
+
+if TYPE_CHECKING:
+    from croq.simulate.compiler import Code, Compiler, Handler
+    from croq.simulate.machine import Warp
+
+Kind = Literal[
+    "work", "copy", "pause", "wait", "arrive", "sync", "sync_arrive", "load", "store", "store_commit", "store_wait",
+    "mma", "mma_commit", "mma_wait",
+]  # fmt: skip
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop of the program. `inner`: no other loop in it has anything to record."""
+
+    op: Op
+    inner: bool = True
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an operation stands: the roles around it as the source names them, and the loops, outermost first."""
+
+    roles: tuple[str, ...]
+    loops: tuple[Loop, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One execution of an operation by one warp.
+
+    `barrier` and `generation` (from 0; -1: complete from the start) say which phase it waits for or counts for.
+    `amount`: arrivals, bytes of a copy, depth of a wait, cycles of a pause. `slot`: of the buffer that a copy or an MMA uses.
+    `trips`: iteration of each loop in `place`.
+    """
+
+    op: Op
+    kind: Kind
+    place: Place
+    trips: tuple[int, ...] = ()
+    work: Work = NOTHING
+    barrier: Mbarrier | NamedBarrier | None = None
+    generation: int = -1
+    amount: float = 0
+    slot: int | None = None
+
+
+Make = Callable[["Warp"], list[Step]]
+
+
+@dataclass
+class _Probe:
+    """What to record of an operation: `make` looks at the warp before the operation runs, or `after` it."""
+
+    make: Make
+    after: bool = False
+
+
+@dataclass(eq=False)
+class _Counter:
+    """Counts the iterations of a `while`, which has no induction value: by its first recorded operation."""
+
+    loop: Loop
+    leader: Op | None = None
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+class Recorder:
+    """Collects the steps of the warps of one block: `steps[warp]`."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, list[Step]] = {}
+        self._roles: list[str] = []
+        self._loops: list[Loop] = []
+        self._trips: list[Callable[[Warp], int]] = []
+        self._counters: list[_Counter] = []
+
+    # ------------------------------------------------------------------------------------------- while compiling
+    def operation(self, c: Compiler, op: Op, handler: Handler) -> Code | None:
+        """Compile an operation by its handler; what it returns records too, if it takes time."""
+        match op:
+            case hw.Section() if op.role:
+                self._roles.append(op.label)
+                code = handler(c, op)
+                self._roles.pop()
+                return code
+            case scalar.For() | scalar.While():
+                return self._loop(c, op, handler)
+        probe = _probe(c, op, Place(tuple(self._roles), tuple(self._loops)))
+        code = handler(c, op)
+        if probe is None or code is None:
+            return code
+        for loop in self._loops[:-1]:
+            loop.inner = False
+        for counter in self._counters:
+            counter.leader = counter.leader or op
+        return self._wrap(code, probe, op)
+
+    def _loop(self, c: Compiler, op: scalar.For | scalar.While, handler: Handler) -> Code | None:
+        loop = Loop(op)
+        self._loops.append(loop)
+        if isinstance(op, scalar.For):
+            slot = c.result(op.iv)
+            self._trips.append(lambda warp: int(warp.v[slot]))
+            code = handler(c, op)
+        else:
+            counter = _Counter(loop)
+            self._counters.append(counter)
+            self._trips.append(lambda warp: counter.counts.get(warp.index, 0) - 1)
+            code = handler(c, op)
+            self._counters.remove(counter)
+        self._trips.pop()
+        self._loops.pop()
+        return code
+
+    def _wrap(self, code: Code, probe: _Probe, op: Op) -> Code:
+        from croq.simulate.compiler import Code
+
+        trips = tuple(self._trips)
+        leads = [counter for counter in self._counters if counter.leader is op]
+        make = probe.make
+
+        def note(warp: Warp) -> None:
+            for counter in leads:
+                counter.counts[warp.index] = counter.counts.get(warp.index, 0) + 1
+            now = tuple(trip(warp) for trip in trips)
+            for step in make(warp):
+                step.trips = now
+                self.steps.setdefault(warp.index, []).append(step)
+
+        plain, blocking = code.plain, code.blocking
+        if plain is not None:
+            inner = plain
+
+            def run(warp: Warp) -> None:
+                if not probe.after:
+                    note(warp)
+                inner(warp)
+                if probe.after:
+                    note(warp)
+
+            return Code(run, exits=code.exits)
+        assert blocking is not None
+        waits = blocking
+
+        def run_blocking(warp: Warp) -> Generator[Any, None, None]:
+            if not probe.after:
+                note(warp)
+            yield from waits(warp)
+            if probe.after:
+                note(warp)
+
+        return Code(blocking=run_blocking, exits=code.exits)
+
+
+# -------------------------------------------------------------------------------------------------- what is recorded
+def _probe(c: Compiler, op: Op, place: Place) -> _Probe | None:
+    match op:
+        case hw.MbarrierArrive() | hw.MbarrierExpectTx() | hw.MbarrierWait():
+            return _mbarrier(c, op, place)
+        case hw.NamedBarrierSync() | hw.NamedBarrierArrive() | hw.CtaSync():
+            return _named(op, place)
+        case hw.BulkTensorLoad():
+            return _load(c, op, place)
+        case hw.BulkTensorStore() | hw.WgmmaIssue():
+            return _with_slot(c, op, place)
+        case hw.CopyTile() | hw.FillTile():
+            return _copy(c, op, place)
+    kind, amount = _simple(op)
+    if kind is not None:
+        return _Probe(lambda warp: [Step(op, kind, place, amount=amount)])
+    work = costs.of_map(op) if isinstance(op, hw.RegMap) else costs.of_register_op(op)
+    return _Probe(lambda warp: [Step(op, "work", place, work=work)]) if work != NOTHING else None
+
+
+def _simple(op: Op) -> tuple[Kind | None, float]:
+    """Operations that are recorded the same every time."""
+    match op:
+        case hw.SetMaxNReg():
+            return "pause", costs.cycles("setmaxnreg")
+        case hw.ProxyFence() | hw.MbarrierInit():
+            return "pause", costs.cycles("fence")
+        case hw.WgmmaFence():
+            return "pause", costs.cycles("wgmma.fence")
+        case hw.WgmmaCommit():
+            return "mma_commit", 0
+        case hw.WgmmaWait():
+            return "mma_wait", op.depth
+        case hw.BulkCommit():
+            return "store_commit", 0
+        case hw.BulkWait():
+            return "store_wait", op.depth
+    return None, 0
+
+
+def _mbarrier(c: Compiler, op: hw.MbarrierArrive | hw.MbarrierExpectTx | hw.MbarrierWait, place: Place) -> _Probe:
+    from croq.simulate.ops_barrier import barriers
+
+    find = barriers(c, op.event, op.slot, op)
+    if isinstance(op, hw.MbarrierWait):
+        return _Probe(lambda w: [Step(op, "wait", place, barrier=b, generation=b.phase - 1) for b in find(w)], True)
+
+    def arrive(warp: Warp) -> list[Step]:
+        found = find(warp).items()
+        return [Step(op, "arrive", place, barrier=b, generation=b.phase, amount=count) for b, count in found]
+
+    return _Probe(arrive)
+
+
+def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: Place) -> _Probe:
+    kind: Kind = "sync_arrive" if isinstance(op, hw.NamedBarrierArrive) else "sync"
+    event: Event | None = None if isinstance(op, hw.CtaSync) else op.event
+    number = CTA_BARRIER_ID if isinstance(op, hw.CtaSync) else op.barrier
+
+    def make(warp: Warp) -> list[Step]:
+        barrier = warp.cta.barriers.barrier(number, event)
+        return [Step(op, kind, place, barrier=barrier, generation=barrier.generation)]
+
+    return _Probe(make)
+
+
+def _load(c: Compiler, op: hw.BulkTensorLoad, place: Place) -> _Probe:
+    from croq.simulate.ops_barrier import barriers
+
+    find, slot, size = barriers(c, op.event, op.slot, op), _slot(c, op.dest), _box_bytes(op)
+    return _Probe(
+        lambda warp: [
+            Step(op, "load", place, barrier=b, generation=b.phase, amount=size, slot=slot(warp))
+            for b, count in find(warp).items()
+            for _ in range(count)
+        ]
+    )
+
+
+def _with_slot(c: Compiler, op: hw.BulkTensorStore | hw.WgmmaIssue, place: Place) -> _Probe:
+    if isinstance(op, hw.BulkTensorStore):
+        slot, size = _slot(c, op.source), _box_bytes(op)
+        return _Probe(lambda warp: [Step(op, "store", place, amount=size, slot=slot(warp))])
+    slot = _slot(c, op.b)
+    return _Probe(lambda warp: [Step(op, "mma", place, slot=slot(warp))])
+
+
+def _copy(c: Compiler, op: hw.CopyTile | hw.FillTile, place: Place) -> _Probe:
+    elements = prod(c.extent(extent, op) for extent in op.dest.shape)
+    size = BYTES[op.dest.root.type]
+    vector = op.vector if isinstance(op, hw.CopyTile) else size
+    pieces = -(-elements * size // (vector * op.count))
+    roots = [op.dest.root, *([op.source.root] if isinstance(op, hw.CopyTile) else [])]
+    shared = any(isinstance(root, Buffer) for root in roots)
+    loads = isinstance(op, hw.CopyTile) and not isinstance(op.source.root, Buffer)
+    work = costs.of_copy(pieces, vector, loads=loads, shared=shared)
+    slot = _slot(c, op.dest)
+    return _Probe(lambda warp: [Step(op, "copy", place, work=work, amount=elements * size, slot=slot(warp))])
+
+
+def _slot(c: Compiler, view: View) -> Callable[[Warp], int | None]:
+    if not isinstance(view.root, Buffer) or view.slot is None:
+        return lambda warp: None
+    find, first = c.getter(view.slot), _first
+    return lambda warp: first(find(warp))
+
+
+def _first(value: Any) -> int:
+    """Of a value that all lanes share."""
+    return int(value.flat[0]) if hasattr(value, "flat") else int(value)
+
+
+def _box_bytes(op: hw.BulkTensorLoad | hw.BulkTensorStore) -> int:
+    return prod(op.map.box) * BYTES[op.map.param.type]

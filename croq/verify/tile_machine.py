@@ -1,0 +1,365 @@
+"""What a program says about order, before anything is decided about barriers: events with generations, futures, moves
+and MMAs as the language defines them.
+
+Differences from the machine below (docs/memory-model.md, "The source"): a wait names its generation, so it cannot be
+lapped; an operation of several threads begins and ends with all of them; proxies and register fences do not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from croq.ir.objects import Event, Kernel, View
+from croq.ir.tile import EventTrigger
+from croq.ir.types import ThreadSet
+from croq.passes.generations import Remainders, generations
+from croq.passes.threads import ThreadAnalysis
+from croq.verify.explain import in_flight_at_end
+from croq.verify.faults import Fault
+from croq.verify.machine import Machine
+from croq.verify.memory import Access
+from croq.verify.program import Site
+from croq.verify.state import Clock, Warp
+from croq.verify.tensor import Mma
+from croq.verify.values import WARP, Scalar, Undecided
+
+
+@dataclass(eq=False)
+class Generations:
+    """One slot of an event."""
+
+    event: Event
+    slot: int
+    component: int
+    required: int  # threads that complete a generation
+    pending: int = 0
+    clocks: list[Clock] = field(default_factory=list)  # of completions 1, 2, ..
+    arrived: Clock | None = None
+    asleep: list[Warp] = field(default_factory=list)
+    arrivals: list[tuple[int, Site, int]] = field(default_factory=list)
+    moment: int = -1
+
+    @property
+    def done(self) -> int:
+        return len(self.clocks)
+
+    @property
+    def name(self) -> str:
+        return f"{self.event.name}[{self.slot}]" if self.event.array or self.event.slots > 1 else self.event.name
+
+
+@dataclass(eq=False)
+class Flight:
+    """A move in flight: one execution of an asynchronous move."""
+
+    site: Site
+    number: int
+    component: int
+    access: Access | None = None
+    clock: Clock | None = None  # what its issue knows, in time
+    asleep: list[Warp] = field(default_factory=list)
+    moment: int = -1
+
+
+@dataclass(eq=False)
+class Meeting:
+    """Threads of one operation that wait for one another."""
+
+    arrived: int = 0
+    clock: Clock | None = None
+    inside: list[tuple[Warp, tuple[int, ...]]] = field(default_factory=list)
+    moments: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A future as one warp holds it."""
+
+    site: Site
+    number: int
+    mma: Mma | None = None
+
+
+class TileMachine(Machine):
+    proxies = False
+
+    def start_barriers(self) -> None:
+        super().start_barriers()
+        self.generations = {
+            event: [Generations(event, n, self.component(), count, count) for n, count in enumerate(counts)]
+            for event, counts in self._required().items()
+        }
+        self.flights: dict[tuple[Site, int], Flight] = {}
+        self.components_of = {s: self.component() for s in self.program.sites if s.objects.get("flies")}
+        self.meetings: dict[tuple[Site, str, int], Meeting] = {}
+
+    def _required(self) -> dict[Event, list[int]]:
+        facts = self.program.facts
+        if "required" not in facts:
+            facts["required"] = required(self.kernel)
+        found: dict[Event, list[int]] = facts["required"]
+        return found
+
+    # ------------------------------------------------------------------------------------------------------ events
+    def slot_of(
+        self, warp: Warp, agent: int, site: Site, slot: Scalar, order: Scalar
+    ) -> tuple[Generations, int | None]:
+        """The slot, and the generation where an order names it."""
+        event: Event = site.objects["event"]
+        generation = None
+        if site.objects["ordered"]:
+            at = self.number(order, agent, f"the order of `{event.name}`", site.op)
+            generation, number = divmod(at, event.slots)
+        else:
+            number = self.number(slot, agent, f"the slot of `{event.name}`", site.op)
+        self.check_slot(event, number, site, warp)
+        return self.generations[event][number], generation
+
+    def event_wait(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar) -> bool:
+        agents = self.acting(warp, mask)
+        targets = []
+        for agent in agents:
+            state, generation = self.slot_of(warp, agent, site, slot, order)
+            if generation is None:
+                generation = warp.paths.get((agent, site.objects["path"], state), 0)
+            target = generation + (0 if state.event.ready else 1)
+            known = self.vc[agent][self.half + state.component]
+            if target < known:  # an order may be given modulo two rounds
+                target = known + (known - target) % 2
+            if state.done < target:
+                state.asleep.append(warp)
+                warp.blocked = (site, f"completion {target} of {state.name}")
+                return True
+            targets.append((agent, state, target))
+        for agent, state, target in targets:
+            ready = " (starts ready)" if target == 0 else ""
+            self.note(warp, site, f"wait {state.name} #{target}{ready}", (state.moment,), {state.event})
+            if target:
+                self.join(agent, state.clocks[target - 1])
+            path = (agent, site.objects["path"], state)
+            warp.paths[path] = warp.paths.get(path, 0) + 1
+        return False
+
+    def event_trigger(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar) -> None:
+        for agent in self.acting(warp, mask):
+            state, generation = self.slot_of(warp, agent, site, slot, order)
+            moment = self.note(warp, site, f"trigger {state.name} #{state.done + 1}", (state.moment,), {state.event})
+            self._current(warp, agent, site, state, generation, moment)
+            lanes = self.lanes[agent].bit_count()
+            if lanes > state.pending:
+                raise self._surplus(state, site, warp, moment)
+            state.arrived = self.vc[agent] if state.arrived is None else self.merged((state.arrived, self.vc[agent]))
+            self.step(agent)
+            state.pending -= lanes
+            state.arrivals.append((warp.index, site, moment))
+            if not state.pending:
+                self._complete(state, state.arrived)
+
+    def event_after(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar, *futures: Handle) -> None:
+        """`trigger e after f, ..`: the loads complete the generation."""
+        for agent in self.acting(warp, mask):
+            state, generation = self.slot_of(warp, agent, site, slot, order)
+            text = f"trigger {state.name} #{state.done + 1} after loads"
+            moment = self.note(warp, site, text, (state.moment,), {state.event})
+            self._current(warp, agent, site, state, generation, moment)
+            state.arrivals.append((warp.index, site, moment))
+            clock = [0] * self.half + self.vc[agent][self.half :]
+            for handle in futures:
+                flight = self.flights[handle.site, handle.number]
+                clock[flight.component] = clock[self.half + flight.component] = flight.number
+                if flight.access is not None:
+                    flight.access.until = f"until completion {state.done + 1} of {state.name}"
+            self._complete(state, clock)
+
+    def _current(
+        self, warp: Warp, agent: int, site: Site, state: Generations, generation: int | None, moment: int
+    ) -> None:
+        """B1, and the order that the program gives."""
+        if self.vc[agent][self.half + state.component] < state.done and state.event in self.waited:
+            raise self._again(state, site, warp, moment)
+        if generation is not None and (generation - state.done) % 2:
+            raise Fault(
+                "E-6005",
+                f"the order of this trigger names generation {generation} of `{state.name}`, and generation {state.done} "
+                "is the current one",
+                site,
+                hint="count the order up once a generation, in every role alike",
+                moments=[moment],
+                about={state.event},
+                warp=warp.index,
+            )
+
+    def _complete(self, state: Generations, clock: Clock) -> None:
+        clock = list(clock)
+        clock[state.component] = clock[self.half + state.component] = state.done + 1
+        state.clocks.append(clock)
+        moments = [m for *_, m in state.arrivals]
+        state.moment = self.note(None, state.arrivals[-1][1], f"{state.name} #{state.done} completes", moments)
+        state.pending, state.arrived, state.arrivals = state.required, None, []
+        sleepers, state.asleep = state.asleep, []
+        for sleeper in sleepers:
+            self.wake(sleeper)
+
+    def _again(self, state: Generations, site: Site, warp: Warp, moment: int) -> Fault:
+        return Fault(
+            "E-6005",
+            f"`{state.event.name}` is triggered again before everybody is past its last generation",
+            site,
+            notes=[
+                f"nothing makes this trigger of warp {warp.index} come after completion {state.done} of {state.name}"
+            ],
+            hint=f"let it wait for something that follows completion {state.done} of `{state.event.name}`",
+            moments=[moment, state.moment],
+            ending=f"may count for generation {state.done} or {state.done + 1} of {state.name}",
+            about={state.event},
+            warp=warp.index,
+        )
+
+    def _surplus(self, state: Generations, site: Site, warp: Warp, moment: int) -> Fault:
+        return Fault(
+            "E-6005",
+            f"a generation of `{state.event.name}` is triggered by more threads than the {state.required} of its triggers",
+            site,
+            moments=[moment],
+            about={state.event},
+            warp=warp.index,
+        )
+
+    # ----------------------------------------------------------------------------------------------------- meetings
+    def meet(self, warp: Warp, mask: int, site: Site, door: str, groups: tuple[ThreadSet, ...]) -> None:
+        """The threads of the warp's group wait for one another; the warp is `held` until all are there."""
+        agents = self.acting(warp, mask)
+        for number, group in enumerate(groups):
+            if WARP * warp.index in group or any(t // WARP == warp.index for t in (group.first,)):
+                break
+        else:
+            raise Undecided("a thread executes this that the analysis does not count", site.op)
+        meeting = self.meetings.setdefault((site, door, number), Meeting())
+        meeting.arrived += sum(self.lanes[a].bit_count() for a in agents)
+        clocks = [self.vc[a] for a in agents]
+        meeting.clock = self.merged(clocks if meeting.clock is None else [meeting.clock, *clocks])
+        for agent in agents:
+            self.step(agent)
+        meeting.inside.append((warp, agents))
+        meeting.moments.append(self.history.last.get(warp.index, -1) if self.history is not None else -1)
+        warp.held = True
+        warp.blocked = (site, f"the other threads of {groups[number]}")
+        if meeting.arrived < len(group):
+            return
+        del self.meetings[site, door, number]
+        moment = self.note(None, site, "all threads of the operation are there", meeting.moments)
+        for member, own in meeting.inside:
+            assert meeting.clock is not None
+            for agent in own:
+                self.join(agent, meeting.clock)
+            member.synced += 1
+            member.held = False
+            if self.history is not None:
+                self.history.arrive(member.index, moment)
+            self.wake(member)
+
+    # ------------------------------------------------------------------------------------------------------- moves
+    def launch(
+        self, warp: Warp, mask: int, site: Site, leads: Scalar, slot: Scalar, starts: tuple[Scalar, ...]
+    ) -> Handle:
+        """An asynchronous move begins; the thread of the lane mask `leads` stands for all. Gives the future."""
+        number = warp.counts[site] = warp.counts.get(site, 0) + 1
+        flight = self.flights.get((site, number))
+        if flight is None:
+            flight = self.flights[site, number] = Flight(site, number, self.components_of[site])
+        leading = mask & leads
+        if leading:
+            view: View = site.objects["view"]
+            (agent,) = self.acting(warp, leading)
+            tile = self.tile(view, slot, agent, site, warp)
+            bits = self.box(view, starts, agent, site, warp)
+            verb = "load" if site.objects["write"] else "store"
+            flight.moment = self.note(warp, site, f"{verb} {tile.name}", (), {tile.buffer})
+            ends = [(flight.component, number)]
+            access = Access(site, warp, agent, bits, site.objects["write"], True, ends, flight.moment)
+            access.until = "until its future is waited for"
+            self.touch(tile, access, (agent,))
+            flight.access = access
+            clock = [0] * self.half + self.vc[agent][self.half :]
+            clock[flight.component] = clock[self.half + flight.component] = number
+            flight.clock = clock
+            sleepers, flight.asleep = flight.asleep, []
+            for sleeper in sleepers:
+                self.wake(sleeper)
+        return Handle(site, number)
+
+    def land_future(self, warp: Warp, mask: int, site: Site, handle: Handle) -> bool:
+        """`wait f` of a move; whether the warp must wait until it has been issued."""
+        flight = self.flights[handle.site, handle.number]
+        if flight.clock is None:
+            flight.asleep.append(warp)
+            warp.blocked = (site, "a move that has not been issued")
+            return True
+        self.note(warp, site, "wait for the move", (flight.moment,))
+        for agent in self.acting(warp, mask):
+            self.join(agent, flight.clock)
+        return False
+
+    # -------------------------------------------------------------------------------------------------------- MMAs
+    def mma(
+        self,
+        warp: Warp,
+        mask: int,
+        site: Site,
+        acc_slot: Scalar,
+        a: tuple[Scalar, tuple[Scalar, ...]],
+        b: tuple[Scalar, tuple[Scalar, ...]],
+    ) -> Handle:
+        warp.dirty.clear()
+        self.wgmma_issue(warp, mask, site, acc_slot, a, b)
+        issued: Mma = warp.open[-1]
+        self.wgmma_commit(warp, mask, site)
+        return Handle(site, 0, issued)
+
+    def mma_wait(self, warp: Warp, mask: int, site: Site, handle: Handle) -> None:
+        """That MMA and all older ones are complete."""
+        self.note(warp, site, "wait for the MMA")
+        older = next((n for n, group in enumerate(warp.groups) if handle.mma in group), None)
+        if older is not None:
+            self.complete(warp, mask, older + 1)
+
+    def check_ends(self) -> None:
+        super().check_ends()
+        for flight in self.flights.values():
+            access = flight.access
+            if access is not None and not any(clock[flight.component] >= flight.number for clock in self.vc):
+                raise in_flight_at_end(self, flight.site, access.warp, flight.moment, "wait for it")
+
+
+def required(kernel: Kernel) -> dict[Event, list[int]]:
+    """Threads that complete a generation of each slot: those of the triggers that can act in it; 1 where loads do."""
+    triggers: dict[Event, list[EventTrigger]] = {}
+    found: dict[Event, list[int]] = {event: [1] * event.slots for event in kernel.events}
+    for op in kernel.walk():
+        if isinstance(op, EventTrigger) and not op.after:
+            for ref in op.refs:
+                triggers.setdefault(ref.event, []).append(op)
+    remainders = Remainders(kernel, ThreadAnalysis(kernel))
+    for event, ops in triggers.items():
+        classes = generations(event, ops, remainders)
+        if None in classes:
+            everybody = {t for op in ops for t in op.threads or ()}
+            found[event] = [max(1, len(everybody))] * event.slots
+            continue
+        for number, threads in classes.items():
+            assert number is not None
+            slots = range(event.slots) if len(classes) < event.slots else [number % event.slots]
+            for slot in slots:
+                found[event][slot] = max(found[event][slot], len(threads))
+    return found
+
+
+def groups_of(threads: ThreadSet, keys: Any) -> tuple[ThreadSet, ...]:
+    """The threads that move one tile: all, or (where `keys` differ) those of each warpgroup."""
+    if len({keys[t] for t in threads}) <= 1:
+        return (threads,)
+    parts: dict[int, list[int]] = {}
+    for t in threads:
+        parts.setdefault(t // 128, []).append(t)
+    return tuple(ThreadSet.of(part) for part in parts.values())

@@ -1,0 +1,232 @@
+"""Faults that compilers and kernels of this field have shipped: croq finds each, names both places, and says why.
+
+docs/field-faults.md tells the stories. A program that is wrong by itself is `NAME.co`, right with `-D FIXED`, with
+`// fault` at the line an error must point at and `// because` at the line it must name besides. Where croq derives the
+part that was wrong elsewhere, the program is right, and the test damages what croq derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from croq.compiler import Settings, compile_file
+from croq.diagnostics import Diagnostic
+from croq.ir.core import Op
+from croq.ir.hw import MbarrierExpectTx, ProxyFence, WgmmaWait
+from croq.ir.objects import Kernel
+from croq.ir.rewrite import rewrite_blocks
+from croq.ir.scalar import For
+from croq.kernel import check_file
+from croq.simulate import SimulationFault, run
+from croq.source import SourceFile
+from croq.verify import verify_protocol
+
+FOLDER = Path(__file__).resolve().parent
+SCHEDULES = ("eager", "lazy", "random:1", "random:2")
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A program that is wrong: the code, and what the explanation must say (in the message, its notes or its hint)."""
+
+    name: str
+    code: str
+    says: tuple[str, ...]
+
+
+SHIPPED = [
+    Shipped("one_iteration", "E-6008", ("deadlock", "(K = 64)", "completion 1 of full[1]", "waited for more often")),
+    Shipped("shared_by_two", "E-6001", ("an MMA reads `b_tile`", "may still write", "does not know", "schedule")),
+    Shipped(
+        "operand_in_flight", "E-1120", ("`weights` is written while an MMA still reads it", "put `wait right;` before")
+    ),
+    Shipped(
+        "one_operand_buffered", "E-6002", ("overwrites `b_buf[0]`", "completion 1 of b_full[0]", "a_buf[1]", "schedule")
+    ),
+    Shipped(
+        "arrives_without_waiting", "E-6005", ("may arrive twice in one generation of `done`", "counts arrivals only")
+    ),
+]
+
+
+def source(name: str) -> SourceFile:
+    path = FOLDER / f"{name}.co"
+    return SourceFile(path.name, path.read_text(encoding="utf-8"))
+
+
+def line_of(file: SourceFile, mark: str) -> int:
+    (line,) = (n for n, text in enumerate(file.text.splitlines(), 1) if f"// {mark}" in text)
+    return line
+
+
+def lowered(name: str, **defines: str) -> Kernel:
+    (kernel,) = compile_file(source(name), Settings.of(defines)).module.kernels
+    return kernel
+
+
+def places(found: Diagnostic) -> set[int]:
+    return {span.line for span in (found.span, *(label.span for label in found.labels)) if span is not None}
+
+
+# ------------------------------------------------------------------------------------------- programs that are wrong
+@pytest.mark.parametrize("case", SHIPPED, ids=lambda case: case.name)
+def test_shipped_fault_is_found_and_explained(case: Shipped) -> None:
+    file = source(case.name)
+    errors = [d for d in check_file(file, Settings()) if d.severity == "error"]
+    assert errors and errors[0].code == case.code, [d.render() for d in errors]
+    found = errors[0]
+    assert line_of(file, "fault") in places(found), found.render()
+    if "// because" in file.text:
+        assert line_of(file, "because") in places(found), found.render()
+    text = found.render()
+    assert [words for words in case.says if words not in text] == [], text
+    assert found.hint
+
+
+@pytest.mark.parametrize("case", SHIPPED, ids=lambda case: case.name)
+def test_repaired_program_is_proved(case: Shipped) -> None:
+    verdict = verify_protocol(lowered(case.name, FIXED="1"))
+    assert verdict.proved, str(verdict)
+
+
+def test_loop_of_one_iteration_hangs_in_the_simulator_too() -> None:
+    for schedule in SCHEDULES:
+        with pytest.raises(SimulationFault) as caught:
+            run(lowered("one_iteration"), _gemm(64), schedule=schedule)
+        assert caught.value.diagnostics[0].code == "E-5010"
+        for trips in (1, 2, 3, 5):
+            arrays = _gemm(64 * trips)
+            run(lowered("one_iteration", FIXED="1"), arrays, schedule=schedule)
+            want = arrays["a"].astype(np.float32) @ arrays["b"].astype(np.float32).T
+            assert np.allclose(arrays["c"], want, atol=1e-3)
+
+
+def _gemm(k: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(k)
+    a, b = (rng.integers(-2, 3, (64, k)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    return {"a": a, "b": b, "c": np.full((64, 64), np.nan, np.float32)}
+
+
+def test_empty_task_hangs_or_is_lost_in_the_simulator() -> None:
+    """A named barrier that one side enters twice is wrong on some schedule; the repaired program is right on all."""
+    rng = np.random.default_rng(0)
+    tiles = np.array([2, 0, 0, 1, 3, 0], np.int32)
+    first = np.concatenate([[0], np.cumsum(tiles)[:-1]]).astype(np.int32)
+    x = rng.integers(-4, 5, (6, 64)).astype(np.float32)
+    want = np.full((6, 64), np.nan, np.float32)
+    for task, (at, count) in enumerate(zip(first, tiles, strict=True)):
+        if count:
+            want[task] = x[at : at + count].sum(axis=0)
+    for schedule in SCHEDULES:
+        y = np.full((6, 64), np.nan, np.float32)
+        arrays = {"x": x, "y": y, "first": first, "tiles": tiles}
+        run(lowered("arrives_without_waiting", FIXED="1"), arrays, schedule=schedule)
+        assert np.array_equal(y, want, equal_nan=True)
+
+
+# ---------------------------------------------------------------------- what croq derives, and what if it did not
+def without(kernel: Kernel, kind: type[Op], keep: Callable[[Op], bool]) -> int:
+    """Take operations out of lowered IR; how many there were."""
+    taken = 0
+
+    def rule(op: Op) -> list[Op] | None:
+        nonlocal taken
+        if isinstance(op, kind) and not keep(op):
+            taken += 1
+            return []
+        return None
+
+    rewrite_blocks(kernel.body, rule)
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("written for the tensor cores", "read by the tensor cores"),
+        ("written for the copy engine", "read by the copy engine"),
+    ],
+)
+def test_missing_proxy_fence_is_a_fault_of_the_lowering(written: str, read: str) -> None:
+    file = source("ordinary_stores")
+    assert verify_protocol(lowered("ordinary_stores")).proved
+    kernel = lowered("ordinary_stores")
+    fence_line = line_of(file, read)
+    assert without(kernel, ProxyFence, lambda op: op.span is None or op.span.line != fence_line) == 1
+    verdict = verify_protocol(kernel)
+    (found,) = verdict.found
+    assert found.code == "E-6004", found.render()
+    assert found.span is not None and found.span.line == line_of(file, read)
+    assert line_of(file, written) in {label.span.line for label in found.labels}
+    assert "ordinary stores and the async proxy (TMA, WGMMA) see shared memory by different ways" in found.render()
+    assert "fence behind the stores, before the barrier" in (found.hint or "")
+
+
+def test_ordinary_stores_compute_what_they_should() -> None:
+    rng = np.random.default_rng(3)
+    a = rng.integers(-2, 3, (128, 64)).astype(ml_dtypes.bfloat16)
+    b = rng.integers(-1, 2, (64, 64)).astype(ml_dtypes.bfloat16)
+    want = np.maximum(a.astype(np.float32), 0) @ b.astype(np.float32).T
+    for schedule in SCHEDULES:
+        arrays = {"a": a, "b": b, "c": np.full((128, 64), np.nan, ml_dtypes.bfloat16)}
+        run(lowered("ordinary_stores"), arrays, schedule=schedule)
+        assert np.array_equal(arrays["c"].astype(np.float32), want.astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
+def test_wait_that_leaves_one_mma_too_many_in_flight_is_a_fault_of_the_lowering() -> None:
+    """The wait behind two MMAs lets one go on, over the back edge, into the statement that rewrites its operand."""
+    file = source("operand_in_flight")
+    kernel = lowered("operand_in_flight", FIXED="1")
+    waits = [op for op in kernel.walk() if isinstance(op, WgmmaWait)]
+    assert [op.depth for op in waits] == [1, 0]
+    waits[1].depth = 1
+    rewrite_blocks(kernel.body, lambda op: [op, replace(waits[1], depth=0)] if isinstance(op, For) else None)
+    (found,) = verify_protocol(kernel).found
+    assert found.code == "E-6003", found.render()
+    assert places(found) == {line_of(file, "fault"), line_of(file, "because")}, found.render()
+    assert "`weights` is touched while an MMA still reads it" in found.message
+
+
+@pytest.mark.parametrize(("change", "word"), [(-4096, "more"), (+512, "never completes")])
+def test_bytes_of_a_clipped_box_are_counted_whole(change: int, word: str) -> None:
+    """With the bytes inside the tensor only, the phase completes early; with more than the box has, never."""
+    file = source("clipped_box")
+    kernel = lowered("clipped_box")
+    (expect,) = (op for op in kernel.walk() if isinstance(op, MbarrierExpectTx))
+    assert expect.bytes == 64 * 32 * 4
+    assert verify_protocol(kernel).proved
+    expect.bytes += change
+    (found,) = verify_protocol(kernel).found
+    assert found.code == "E-6007", found.render()
+    assert line_of(file, "the load") in places(found), found.render()
+    assert f"expects {expect.bytes} bytes, and its loads bring 8192" in found.message
+    assert word in found.render()
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (37, 32), (64, 8), (100, 44)])
+def test_tiles_that_overhang_arrive_whole(shape: tuple[int, int]) -> None:
+    rows, columns = (-(-n // tile) * tile for n, tile in zip(shape, (64, 32), strict=True))
+    x = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
+    want = np.zeros((rows, columns), np.float32)
+    want[: shape[0], : shape[1]] = x
+    for schedule in SCHEDULES:
+        y = np.full((rows, columns), np.nan, np.float32)
+        run(lowered("clipped_box"), {"x": x, "y": y}, schedule=schedule)
+        assert np.array_equal(y, want)
+
+
+def test_clipped_byte_count_is_caught_by_the_simulator() -> None:
+    kernel = lowered("clipped_box")
+    for op in kernel.walk():
+        if isinstance(op, MbarrierExpectTx):
+            op.bytes = 37 * 32 * 4  # the part of the tile that lies inside
+    arrays = {"x": np.ones((37, 32), np.float32), "y": np.zeros((64, 32), np.float32)}
+    with pytest.raises(SimulationFault) as caught:
+        run(kernel, arrays, schedule="lazy")
+    assert caught.value.diagnostics[0].code == "E-5015", str(caught.value)

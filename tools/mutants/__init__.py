@@ -1,0 +1,1 @@
+"""Single-edit mutants of a kernel's synchronisation, and what catches them (docs/mutants.md)."""
