@@ -1,14 +1,16 @@
-"""Roles that only feed the copy engine are run by the thread that feeds it.
+"""Roles that only feed the copy engine are run by the threads that feed it.
 
 Rules
     N1  In a role, the last statements that consist of nothing but waits for mbarriers, moves issued by one elected
         thread, and scalar work are executed by that thread alone. The others would wait for the same phases with no
-        part in what completes them, so nothing would keep them within one phase: a warp that falls two phases behind
+        part in what completes them, so nothing would keep them within one phase: a thread that falls two phases behind
         sees the parity of the phase it waits for come round again, and waits for ever (PTX ISA, "mbarrier.try_wait": a
         parity tells the current phase from the one before it only).
-    N2  Register requests stay with the whole warpgroup (PTX ISA, "setmaxnreg"), and so does everything before the first
-        statement that the rest of the role needs to be narrow from. Variables that others read stay with all threads,
-        and the statements that assign them.
+    N2  Where the whole role does nothing else but wait at named barriers, N1 holds for every block in it (a role of two
+        warps, say, that feed two rings): nothing that the other threads do could have relied on the wait. Their warp
+        meets again behind such a block.
+    N3  A block that counts in a variable which the role uses elsewhere stays with all threads: they need the count.
+    N4  Register requests stay with the whole warpgroup (PTX ISA, "setmaxnreg").
 
 Needs: moves (who issues is decided). Changes participation only: `threads` of what it narrows; the elections inside
 fall.
@@ -29,15 +31,20 @@ from croq.ir.hw import (
     Elect,
     MbarrierExpectTx,
     MbarrierWait,
+    NamedBarrierArrive,
+    NamedBarrierSync,
     Section,
+    WarpSync,
 )
 from croq.ir.objects import Kernel, Variable
 from croq.ir.rewrite import Builder, rewrite_blocks
 from croq.ir.scalar import Break, Continue, For, If, LoadElement, VarDeclare, VarGet, VarSet, While
+from croq.ir.tile import SetReg
 from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
 
 _ISSUE = (BulkTensorLoad, BulkTensorStore, BulkCommit, BulkWait, MbarrierExpectTx)
+_HARMLESS = (SetReg, NamedBarrierSync, NamedBarrierArrive, WarpSync)
 _SCALAR = (VarDeclare, VarGet, VarSet, LoadElement, Break, Continue, For, If, While)
 
 
@@ -46,33 +53,56 @@ class Narrow(Pass):
     name: ClassVar[str] = "narrow"
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        for op in list(kernel.walk()):
-            if isinstance(op, Section) and op.role and op.threads is not None and len(op.threads) > 1:
-                _narrow(kernel, op)
+        _visit(kernel, kernel.body, in_loop=False)
 
 
-def _narrow(kernel: Kernel, section: Section) -> None:
-    ops = section.body.ops
+def _visit(kernel: Kernel, block: Block, in_loop: bool) -> None:
+    for op in list(block.ops):
+        if isinstance(op, Section) and op.role and op.threads is not None and len(op.threads) > 1:
+            if all(_feeds(inner) or isinstance(inner, _HARMLESS) for inner in op.body.walk()):
+                _narrow_blocks(kernel, op, op.body)
+            elif not in_loop:
+                _narrow(kernel, op, op.body)
+        else:
+            for region in op.regions():
+                _visit(kernel, region, in_loop or isinstance(op, (For, While)))
+
+
+def _narrow_blocks(kernel: Kernel, role: Section, block: Block) -> None:
+    """N2."""
+    if _narrow(kernel, role, block):
+        if block is not role.body:
+            block.ops.append(WarpSync(threads=block.ops[0].threads))
+        return
+    for op in block.ops:
+        for region in op.regions():
+            _narrow_blocks(kernel, role, region)
+
+
+def _narrow(kernel: Kernel, role: Section, block: Block) -> bool:
+    """N1: wrap the end of the block, if it is of that kind."""
+    ops = block.ops
     start = len(ops)
     issuers: set[int] = set()
-    while start and len(issuers | (found := _issuers(ops[start - 1]) or set())) <= 1 and _only_feeds(ops[start - 1]):
-        issuers |= found
+    while start and len(issuers | _issuers(ops[start - 1])) <= 1 and _only_feeds(ops[start - 1]):
+        issuers |= _issuers(ops[start - 1])
         start -= 1
     tail = ops[start:]
     if len(issuers) != 1 or not any(isinstance(inner, MbarrierWait) for op in tail for inner in _tree(op)):
-        return
-    if _assigned(tail) & _read_elsewhere(kernel, tail):
-        return
+        return False
     (thread,) = issuers
-    alone = ThreadSet(((thread, thread + 1),))
-    build = Builder(threads=section.threads)
+    if tail[0].threads is None or len(tail[0].threads) == 1 or _counts_for_others(kernel, tail):
+        return False
+    build = Builder(threads=tail[0].threads)
     is_issuer = build.binary("eq", build.thread_index(kernel.threads), build.const("s32", thread))
+    alone = ThreadSet(((thread, thread + 1),))
     body = Block(tail)
     rewrite_blocks(body, lambda op: op.body.ops if isinstance(op, Elect) else None)
     for op in body.walk():
         op.threads = alone
-    narrow = Section("one thread issues", section.level, False, is_issuer, body, threads=alone)
-    section.body.ops = [*ops[:start], *build.take(), narrow]
+    narrow = Section("one thread issues", role.level, False, is_issuer, body, threads=alone)
+    block.ops = [*ops[:start], *build.take(), narrow]
+    return True
 
 
 def _tree(op: Op) -> list[Op]:
@@ -91,16 +121,23 @@ def _read_elsewhere(kernel: Kernel, tail: list[Op]) -> set[Variable]:
     return {op.var for op in kernel.walk() if isinstance(op, VarGet) and op not in inside}
 
 
+def _counts_for_others(kernel: Kernel, tail: list[Op]) -> bool:
+    """Whether a variable that the tail changes is used elsewhere: there every thread must see the change."""
+    inside = {inner for op in tail for inner in _tree(op)}
+    changed = {inner.var for inner in inside if isinstance(inner, VarSet)}
+    return any(isinstance(op, (VarGet, VarSet)) and op.var in changed and op not in inside for op in kernel.walk())
+
+
 def _issuers(op: Op) -> set[int]:
     return {inner.thread for inner in _tree(op) if isinstance(inner, Elect) and inner.thread is not None}
 
 
 def _only_feeds(op: Op) -> bool:
-    """N1: waits, scalar work, and what one elected thread issues."""
-    return all(
-        inner.PURE or isinstance(inner, (MbarrierWait, *_SCALAR, *_ISSUE)) or _is_election(inner) for inner in _tree(op)
-    )
+    return all(_feeds(inner) for inner in _tree(op))
 
 
-def _is_election(op: Op) -> bool:
-    return isinstance(op, Elect) and op.scope == "set"
+def _feeds(op: Op) -> bool:
+    """Waits, scalar work, and what elected threads issue."""
+    if isinstance(op, Elect):
+        return op.scope == "set"
+    return op.PURE or isinstance(op, (MbarrierWait, *_SCALAR, *_ISSUE))

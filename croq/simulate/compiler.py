@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, TensorMap, Variable
@@ -24,6 +24,9 @@ from croq.simulate.faults import fault
 from croq.simulate.machine import ALL_LANES, Policy, Run, Warp
 from croq.simulate.memory import GlobalData, SharedTile
 from croq.simulate.registers import Registers, Shape
+
+if TYPE_CHECKING:
+    from croq.simulate.timeline_record import Recorder
 
 Plain = Callable[[Warp], None]
 Blocking = Callable[[Warp], Run]
@@ -101,11 +104,13 @@ class Compiler:
         policy: Policy,
         data: Mapping[Param, GlobalData],
         symbols: Mapping[str, int | float],
+        recorder: Recorder | None = None,
     ) -> None:
         self.kernel = kernel
         self.policy = policy
         self.data = data
         self.symbols = symbols
+        self.recorder = recorder  # of a timeline
         self.values: list[Any] = []
         self.map: Map | None = None
         self._slots: dict[Value | Variable, int] = {}
@@ -221,6 +226,8 @@ class Compiler:
         handler = HANDLERS.get(type(op))
         if handler is None:
             raise fault("E-5030", op, f"the simulator cannot run `{op.NAME}`")
+        if self.recorder is not None and self.map is None:
+            return self.recorder.operation(self, op, handler)
         return handler(self, op)
 
     def block(self, block: Block | None) -> Code:

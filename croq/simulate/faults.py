@@ -7,6 +7,7 @@ E-5004  an extent differs from what the kernel says, or from the same symbol els
 E-5005  a symbol has no value, or none that makes sense
 E-5006  the grid is empty, or a chosen block lies outside it
 E-5007  no such schedule
+E-5008  a timeline of no steps
 E-5010  deadlock: every warp that is left waits
 E-5011  too many steps: a loop that does not end
 E-5012  an access outside a shared or local buffer

@@ -30,6 +30,7 @@ from croq.simulate.dtypes import Array
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Cta
 from croq.simulate.memory import GlobalData, Watcher
+from croq.simulate.timeline_record import Recorder
 
 STEP_LIMIT = 20_000_000  # iterations of loops that one warp may make in one block
 
@@ -81,6 +82,7 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     limit: int = STEP_LIMIT,
     watch: Callable[[Block], Watcher] | None = None,
+    recorder: Recorder | None = None,
 ) -> Report:
     """Execute a lowered kernel; what it writes is in `arrays` afterwards.
 
@@ -104,7 +106,7 @@ def run(
     steps, times = 0, []
     with np.errstate(all="ignore"):
         program = _guarded(
-            lambda: Compiler(kernel, policy, data, {**bound, **(scalars or {})}).compile(), kernel, "", ""
+            lambda: Compiler(kernel, policy, data, {**bound, **(scalars or {})}, recorder).compile(), kernel, "", ""
         )
         for done, block in enumerate(chosen, start=1):
             begin = time.perf_counter()

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from croq.ir import hw
-from croq.ir.objects import FragRef
 from croq.simulate import timeline_costs as costs
 from croq.simulate.timeline_costs import Work, cycles
 from croq.simulate.timeline_record import Step
@@ -158,12 +157,12 @@ class Engine:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._quarters = [_Quarter(self) for _ in range(QUARTERS)]
-        self._of: dict[int, int] = {}  # the quarter of each process
+        self._quarter_of: dict[Process, int] = {}
 
     @property
     def capacity(self) -> tuple[float, ...]:
         """What issue, FMA, ALU, XU and LSU can do now."""
-        if self._tensor_until > self.now:
+        if self._tensor_until > self.now + _SLACK:
             return 1, 1 / cycles("fma.under_mma"), 1 / cycles("alu.under_mma"), 1, 1
         return 1, 1, 1, 1, 1
 
@@ -172,7 +171,7 @@ class Engine:
         heapq.heappush(self._events, (self.now + max(delay, 0.0), self._count, act))
 
     def start(self, process: Process, quarter: int) -> None:
-        self._of[id(process)] = quarter
+        self._quarter_of[process] = quarter
         self.at(0, lambda: self.resume(process))
 
     def resume(self, process: Process) -> None:
@@ -187,7 +186,7 @@ class Engine:
                     continue
                 want.waiting.append(process)
             elif isinstance(want, Work):
-                self._quarters[self._of[id(process)]].add(want, process)
+                self._quarters[self._quarter_of[process]].add(want, process)
             else:
                 self.at(want, lambda: self.resume(process))
             return
@@ -400,11 +399,6 @@ class _Replay:
     def _retire(self, finished: Signal, queue: deque[Signal]) -> None:
         queue.popleft()
         self.engine.hit(finished)
-
-
-def from_registers(step: Step) -> bool:
-    """Whether an MMA takes its first operand from registers."""
-    return isinstance(step.op, hw.WgmmaIssue) and isinstance(step.op.a, FragRef)
 
 
 def replay(steps: Mapping[int, Sequence[Step]]) -> Replayed:

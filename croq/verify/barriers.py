@@ -14,9 +14,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from croq.ir.core import Op
 from croq.ir.objects import Event
-from croq.verify.faults import Fault, listed
+from croq.verify.barrier_faults import (
+    born_twice,
+    lapped,
+    late_bytes,
+    mismatch,
+    mixed,
+    named_count,
+    named_mixed,
+    partial,
+    too_many,
+    unborn,
+    unfenced_init,
+)
 from croq.verify.program import Site
 from croq.verify.state import Clock, Epoch, State, Warp
 from croq.verify.values import Scalar
@@ -90,7 +101,7 @@ class Barriers(State):
         self.check_slot(event, number, site, warp)
         bar = self.bars[event][number]
         if bar.born is None or self.vc[agent][bar.born[0][0]] < bar.born[0][1]:
-            raise self._unborn(bar, site, warp)
+            raise unborn(self, bar, site, warp)
         return bar
 
     # -------------------------------------------------------------------------------------------------- mbarriers
@@ -98,7 +109,7 @@ class Barriers(State):
         for agent in self.acting(warp, mask):
             for bar in self.bars[site.objects["event"]]:
                 if bar.born is not None or self.lanes[agent].bit_count() > 1:
-                    raise self._born_twice(bar, site, warp)
+                    raise born_twice(bar, site, warp)
                 bar.born = ((agent, self.vc[agent][agent]), None)
                 bar.count = bar.pending = site.objects["count"]
         self.note(warp, site, f"init {site.objects['event'].name} ({site.objects['count']})")
@@ -119,9 +130,9 @@ class Barriers(State):
             text = f"expect {size} bytes on {bar.name}" if size else f"arrive {bar.name}"
             moment = self.note(warp, site, f"{text} #{bar.done + 1}", (bar.moment,), {bar.event})
             if self.vc[agent][self.half + bar.component] < bar.done and bar.event in self.waited:
-                raise self._mixed(bar, site, warp, moment)
+                raise mixed(bar, site, warp, moment)
             if lanes > bar.pending:
-                raise self._too_many(bar, site, warp, moment)
+                raise too_many(bar, site, warp, moment)
             bar.arrived = self.vc[agent] if bar.arrived is None else self.merged((bar.arrived, self.vc[agent]))
             self.step(agent)
             bar.arrivals.append((warp.index, site, moment))
@@ -136,11 +147,11 @@ class Barriers(State):
         Returns when its writes are certainly over.
         """
         if self.vc[agent][self.half + bar.component] < bar.done:
-            raise self._late_bytes(bar, site, warp, moment)
+            raise late_bytes(bar, site, warp, moment)
         assert bar.born is not None
         fence = bar.born[1]
         if fence is None or self.vc[agent][fence[0]] <= fence[1]:
-            raise self._unfenced_init(bar, site, warp, moment)
+            raise unfenced_init(bar, site, warp, moment)
         issued = [0] * self.half + self.vc[agent][self.half :]
         bar.arrived = issued if bar.arrived is None else self.merged((bar.arrived, issued))
         bar.tx -= size
@@ -155,14 +166,14 @@ class Barriers(State):
         if bar.pending:
             return
         if bar.tx < 0:
-            raise self.mismatch(bar, site, warp)
+            raise mismatch(bar, site, warp)
         if bar.tx > 0:
             return
         clock = bar.arrived
         assert clock is not None
         for completion, agent, time, waiter, moment in bar.waits:
             if completion == bar.done and clock[self.half + agent] < time:
-                raise self._lapped(bar, waiter, agent, moment, site)
+                raise lapped(self, bar, waiter, agent, moment, site)
         bar.done += 1
         clock = list(clock)
         clock[bar.component] = clock[self.half + bar.component] = bar.done
@@ -201,7 +212,7 @@ class Barriers(State):
             {bar.event},
         )
         if bar.done > target:
-            raise self._lapped(bar, site, agent, moment, None)
+            raise lapped(self, bar, site, agent, moment, None)
         if target > self.vc[agent][bar.component]:
             assert bar.last is not None
             self.join(agent, bar.last)
@@ -227,13 +238,13 @@ class Barriers(State):
             warp, site, f"{what} {barrier.name.strip('`')}", (barrier.moment,), {barrier.event or number}
         )
         if mask != warp.base:
-            raise self.partial(warp, site, f"{barrier.name} counts whole warps", moment)
+            raise partial(warp, site, f"{barrier.name} counts whole warps", moment)
         if warp.index in barrier.warps or any(
             self.vc[a][self.half + barrier.component] < barrier.done for a in self.acting(warp, mask)
         ):
-            raise self._named_mixed(barrier, site, warp, moment)
+            raise named_mixed(barrier, site, warp, moment)
         if barrier.count not in (0, count) or barrier.threads + 32 > count:
-            raise self._named_count(barrier, site, warp, moment, count)
+            raise named_count(barrier, site, warp, moment, count)
         barrier.count = count
         barrier.threads += 32
         clocks = [self.vc[a] for a in self.acting(warp, mask)]
@@ -271,202 +282,3 @@ class Barriers(State):
                 self.vc[agent] = clock
                 self.step(agent)
         warp.synced += 1
-
-    # ------------------------------------------------------------------------------------------------------ faults
-    def partial(self, warp: Warp, site: Site, why: str, moment: int = -1) -> Fault:
-        op: Op = site.op
-        return Fault(
-            "E-6011",
-            f"a part of warp {warp.index} executes `{op.NAME}`, which takes the whole warp",
-            site,
-            notes=[why],
-            hint="move it out of the code that only some lanes run",
-            moments=[moment],
-            warp=warp.index,
-        )
-
-    def _unborn(self, bar: Bar, site: Site, warp: Warp) -> Fault:
-        return Fault(
-            "E-6009",
-            f"the barrier of `{bar.name}` may be used before it is initialised",
-            site,
-            labels=[(bar.event.span, "the event is declared here")],
-            notes=["initialisation and a barrier of the CTA must come before every use. PTX ISA, mbarrier.init"],
-            moments=[self.note(warp, site, f"use {bar.name}", (), {bar.event})],
-            about={bar.event},
-            warp=warp.index,
-        )
-
-    def _born_twice(self, bar: Bar, site: Site, warp: Warp) -> Fault:
-        return Fault(
-            "E-6005",
-            f"the barrier of `{bar.name}` is initialised more than once",
-            site,
-            notes=["one thread initialises a barrier, once. PTX ISA, mbarrier.init"],
-            about={bar.event},
-            warp=warp.index,
-        )
-
-    def _unfenced_init(self, bar: Bar, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6004",
-            f"the copy engine may see `{bar.name}` before it is initialised",
-            site,
-            notes=[
-                "the initialisation needs `fence.mbarrier_init` and a barrier behind it. PTX ISA, fence.mbarrier_init"
-            ],
-            moments=[moment],
-            about={bar.event},
-            warp=warp.index,
-        )
-
-    def _mixed(self, bar: Bar, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6005",
-            f"`{bar.event.name}` is triggered again before everybody is past its last generation",
-            site,
-            notes=[
-                f"nothing makes this arrival of warp {warp.index} come after completion {bar.done} of {bar.name}, so it "
-                f"may count as a second arrival of the same generation",
-                f"a generation of `{bar.event.name}` has {bar.count} arrival{'s' if bar.count != 1 else ''}",
-            ],
-            hint=f"let it wait for something that follows completion {bar.done} of `{bar.event.name}`",
-            moments=[moment, bar.moment],
-            ending=f"may count for generation {bar.done} or {bar.done + 1} of {bar.name}",
-            about={bar.event},
-            warp=warp.index,
-        )
-
-    def _too_many(self, bar: Bar, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6005",
-            f"a generation of `{bar.event.name}` gets more arrivals than the {bar.count} it has",
-            site,
-            moments=[moment],
-            ending=f"{bar.pending} arrivals are left",
-            about={bar.event},
-            warp=warp.index,
-        )
-
-    def _late_bytes(self, bar: Bar, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6007",
-            f"bytes of this load may count for generation {bar.done} of `{bar.event.name}`, which does not expect them",
-            site,
-            notes=[f"nothing makes the load come after completion {bar.done} of {bar.name}"],
-            hint="announce the bytes of all loads of a generation with its arrival, and wait before the next one",
-            moments=[moment, bar.moment],
-            ending=f"lands in generation {bar.done} or {bar.done + 1} of {bar.name}",
-            about={bar.event},
-            warp=warp.index,
-        )
-
-    def mismatch(self, bar: Bar, site: Site, warp: Warp | None) -> Fault:
-        moments = [m for *_, m in bar.arrivals]
-        more = "more" if bar.landed > bar.expected else "fewer"
-        return Fault(
-            "E-6007",
-            f"a generation of `{bar.event.name}` expects {bar.expected} bytes, and its loads bring {bar.landed}",
-            site,
-            labels=[(s.span, "part of this generation") for s in dict.fromkeys(s for _, s, _ in bar.arrivals)][:4],
-            notes=[
-                "with more bytes than announced the phase completes while a load is in flight"
-                if more == "more"
-                else "the phase never completes"
-            ],
-            hint="announce exactly the bytes of the loads that count on the barrier",
-            moments=moments,
-            ending=f"{bar.name} expects {bar.expected} bytes and gets {bar.landed}",
-            about={bar.event},
-            warp=warp.index if warp else None,
-        )
-
-    def _lapped(self, bar: Bar, waiter: Site, agent: int, moment: int, over: Site | None) -> Fault:
-        """`over`: whose arrival completes the next phase; None when the waiter comes too late in this very run."""
-        target = bar.done if over is not None else bar.done - 1
-        ends = [m for *_, m in bar.arrivals] if over is not None else [bar.moment]
-        who = self.who(agent)
-        return Fault(
-            "E-6006",
-            f"{who} can miss a generation of `{bar.event.name}` and wait for ever",
-            waiter,
-            labels=[(over.span, "the next generation completes here without it")] if over is not None else [],
-            notes=[
-                f"completion {target + 1} of {bar.name} does not depend on this wait for completion {target}: a thread that "
-                "comes here too late finds a parity that means another generation",
-                "an mbarrier shows one bit of its phase. PTX ISA, mbarrier.test_wait, phaseParity",
-            ],
-            hint=f"let only threads wait for `{bar.event.name}` whose work the next trigger depends on, or keep the others "
-            "in step with a barrier",
-            moments=[*ends, *([moment] if over is None else [])],
-            ending=f"{bar.name} #{target + 1} completes, and {who} may not have seen #{target}",
-            about={bar.event},
-            warp=self.owner[agent].index,
-        )
-
-    def _named_mixed(self, barrier: Named, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6005",
-            f"warp {warp.index} may arrive twice in one generation of {barrier.name}",
-            site,
-            labels=[(barrier.warps[warp.index][0].span, "it has arrived here")] if warp.index in barrier.warps else [],
-            notes=["a named barrier counts arrivals only, it does not tell generations apart. PTX ISA, barrier"],
-            hint="let it wait for something that follows the last generation",
-            moments=[moment, barrier.moment],
-            ending=f"second arrival at {barrier.name}",
-            about={barrier.event or barrier.number},
-            warp=warp.index,
-        )
-
-    def _named_count(self, barrier: Named, site: Site, warp: Warp, moment: int, count: int) -> Fault:
-        return Fault(
-            "E-6005",
-            f"{barrier.name} is used with {count} threads, and {barrier.threads} of {barrier.count or count} are there",
-            site,
-            labels=[(s.span, f"warp {w} arrived here") for w, (s, _) in list(barrier.warps.items())[:2]],
-            moments=[moment, *(m for _, m in barrier.warps.values())],
-            about={barrier.event or barrier.number},
-            warp=warp.index,
-        )
-
-    def deadlock(self) -> Fault:
-        """What every warp that is left waits for. Mismatched bytes and missing arrivals are the causes worth naming."""
-        for bars in self.bars.values():
-            for bar in bars:
-                if bar.asleep and not bar.pending and bar.tx > 0:
-                    return self.mismatch(bar, bar.arrivals[-1][1], None)
-        stuck: dict[tuple[Site, str], list[Warp]] = {}
-        for warp in self.warps:
-            if not warp.done and warp.blocked is not None:
-                stuck.setdefault(warp.blocked, []).append(warp)
-        (site, text), *others = stuck
-        first = [w.index for w in stuck[site, text]]
-        notes = [f"{listed(first)} waits for {text}"]
-        notes += [f"{listed([w.index for w in stuck[key]])} waits for {key[1]}" for key in others]
-        ended = [w.index for w in self.warps if w.done]
-        if ended:
-            notes.append(f"{listed(ended)} {'has' if len(ended) == 1 else 'have'} ended")
-        notes += list(self._missing())
-        return Fault(
-            "E-6008",
-            f"deadlock: {listed([w.index for group in stuck.values() for w in group])} can never go on",
-            site,
-            labels=[
-                (s.span, f"{listed([w.index for w in stuck[s, t]])} waits here") for s, t in others if s is not site
-            ],
-            notes=notes,
-            hint="an event is waited for more often than it is triggered, or the handshakes wait for one another",
-            moments=[self.history.last[w.index] for w in self.warps if self.history and w.index in self.history.last],
-            ending="all that are left wait",
-            about={s.objects.get("event") for s, _ in stuck} - {None},
-        )
-
-    def _missing(self) -> list[str]:
-        found = []
-        for bars in self.bars.values():
-            for bar in bars:
-                if bar.asleep:
-                    there = sorted({w for w, *_ in bar.arrivals})
-                    have = f"{listed(there)} arrived" if there else "nobody arrived"
-                    found.append(f"{bar.name} lacks {bar.pending} of {bar.count} arrivals: {have} in this generation")
-        return found

@@ -190,7 +190,7 @@ class Bindings:
             if op in self.program.slice.protocol:
                 for value in self.program.level.operands(op):
                     found[value] = None
-        return list(found) or [0]
+        return list(found)
 
     def _quantum(self, name: str) -> int:
         """A size that divisions of the symbol go into."""
@@ -202,7 +202,7 @@ class Bindings:
                     found = lcm(found, max(1, abs(int(divisor.value))))
         for dim in self.kernel.grid:
             for atom in (a for monomial, _ in dim.terms for a in monomial if a.op in ("div", "cdiv", "mod")):
-                known = getattr(atom.args[1], "known", None)
+                known = getattr(atom.args[-1], "known", None)
                 if known and name in atom.symbols():
                     found = lcm(found, known)
         return found if found <= MOST_QUANTUM else MOST_QUANTUM
@@ -217,8 +217,8 @@ class Bindings:
                     if value is not None and value > 0:
                         found.add(value)
         base = self.base[name]
-        found |= {base * n for n in range(1, 4 if found else self.trips + 1)} | {base + 1}
-        return sorted(found)[:MOST_SYMBOL_VALUES]
+        found |= {base * n for n in range(1, 4 if found else self.trips + 1)}
+        return [*sorted(found)[: MOST_SYMBOL_VALUES - 1], base + 1]
 
     def _get(self, leaf: Leaf) -> int:
         kind, name = leaf
@@ -269,7 +269,7 @@ class Bindings:
         return [count for count in self.counts if leaf in self.expressions.leaves(count)]
 
     def deciding(self, leaf: Leaf) -> list[tuple[Value, range]]:
-        """What the leaf decides, with the values worth reaching: the first loop's count, or both sides of comparisons."""
+        """What the leaf decides, with the values worth reaching: a loop's count, or both sides of comparisons."""
         counts = self.counts_with(leaf)
         if counts:
             return [(counts[0], range(self.trips + 1))]
@@ -327,7 +327,8 @@ class Bindings:
 class ChoosingOracle(Oracle):
     """Values of scalars in global memory from a list of choices; the first option where the list has ended.
 
-    A scalar that decides how often a loop runs has one option for each trip count that it can give; another has 0 and 1.
+    A scalar that decides how often a loop runs has one option for each trip count that it can give; another has small
+    numbers and those on both sides of what it is compared with.
     """
 
     def __init__(self, bindings: Bindings, prefix: tuple[int, ...]) -> None:

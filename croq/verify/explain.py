@@ -1,10 +1,11 @@
-"""Words for what the machine finds in memory and registers: which two operations meet, and what should keep them apart."""
+"""Words for what the machine finds in memory and registers: which operations meet, and what should keep them apart."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from croq.ir.objects import Buffer, Event, Fragment, View
+from croq.source import Span
 from croq.verify.faults import Fault
 from croq.verify.program import Program, Site
 
@@ -76,12 +77,14 @@ def _guard(program: Program, old: Access, new: Access) -> Event | None:
     return found
 
 
-def _remedy(program: Program, old: Access, new: Access, guard: Event | None) -> tuple[str, list[tuple[object, str]]]:
+def _remedy(
+    program: Program, old: Access, new: Access, guard: Event | None
+) -> tuple[str, list[tuple[Span | None, str]]]:
     if old.site.kind == "load" and guard is not None:
         return f"wait for `{guard.name}` (the generation that this load completes) before it", []
     if old.site.kind == "mma" and old.ends is None and guard is not None:
         early = [s for s in program.sites if s.kind == "arrive" and s.objects["event"] is guard]
-        extra: list[tuple[object, str]] = [(s.span, f"`{guard.name}` gives the tile back here") for s in early[:1]]
+        extra: list[tuple[Span | None, str]] = [(s.span, f"`{guard.name}` gives the tile back here") for s in early[:1]]
         return f"wait for the MMA before `trigger {guard.name}`", extra
     if old.site.kind == "mma" and old.ends is None:
         return "wait for the MMA first", []
@@ -99,7 +102,7 @@ def missing_fence(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
         new.site,
         labels=[(old.site.span, "written here")],
         notes=[
-            "ordinary stores and the async proxy (TMA, WGMMA) see shared memory by different ways. PTX ISA, Async proxy",
+            "ordinary stores and the async proxy (TMA, WGMMA) see shared memory by different ways. PTX ISA, proxies",
             f"warp {old.warp.index} executes no `fence.proxy.async` between its stores and the barrier",
         ],
         hint="fence behind the stores, before the barrier that lets the others go on",

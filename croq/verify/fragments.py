@@ -6,38 +6,38 @@ from collections.abc import Iterator
 
 from croq.ir import hw, tile
 from croq.ir.core import Block, Op, Value
-from croq.ir.objects import Buffer, Fragment, FragRef, View
+from croq.ir.objects import Fragment, FragRef, View
 from croq.ir.scalar import Call, FragDeclare, FragRead, FragWrite, LoadElement, StoreElement
-from croq.verify.program import Coder, Site
+from croq.verify.program import Coder, Site, is_shared
 from croq.verify.tensor import Registers, RegisterUse
 
 Kind = str  # "read", "write" or "declare"
 MapOp = hw.RegMap | tile.FragMap
 
 
-def touches(op: Op) -> Iterator[tuple[Kind, FragRef]]:
-    """Reads before writes, in the order in which an element sees them."""
+def touches(op: Op) -> Iterator[tuple[Kind, FragRef, Op]]:
+    """Reads before writes, in the order in which an element sees them, with the operation that touches."""
     if isinstance(op, FragDeclare):
-        yield "declare", FragRef(op.frag)
+        yield "declare", FragRef(op.frag), op
     elif isinstance(op, MapOp):
         for region in op.regions():
             yield from _inside(region)
     elif isinstance(op, Call):
         for arg in op.args:
             if isinstance(arg, FragRef):  # nobody knows which: it may be what the function fills
-                yield "write", arg
+                yield "write", arg, op
     else:
         for effect in op.effects():
             if isinstance(effect.target, FragRef):
-                yield effect.kind, effect.target
+                yield effect.kind, effect.target, op
 
 
-def _inside(block: Block) -> Iterator[tuple[Kind, FragRef]]:
+def _inside(block: Block) -> Iterator[tuple[Kind, FragRef, Op]]:
     for op in block.walk():
         if isinstance(op, FragRead):
-            yield "read", op.frag
+            yield "read", op.frag, op
         elif isinstance(op, FragWrite):
-            yield "write", op.frag
+            yield "write", op.frag, op
 
 
 def flush(coder: Coder, ops: list[Op], mask: str) -> None:
@@ -46,17 +46,17 @@ def flush(coder: Coder, ops: list[Op], mask: str) -> None:
     dynamic: list[str] = []
     sites: dict[Op, Site] = {}
     for op in ops:
-        for kind, ref in touches(op):
-            if op not in sites:
-                coder.site(op, "registers")
-                sites[op] = coder.program.sites[-1]
+        for kind, ref, inner in touches(op):
+            if inner not in sites:
+                coder.site(inner, "registers", within=op)
+                sites[inner] = coder.program.sites[-1]
             key = (ref.frag, ref.slot)
             if key not in uses:
                 constant = _constant(coder, ref.slot)
                 uses[key] = RegisterUse(ref.frag, constant)
                 if constant is None:
                     dynamic.append(coder.value(ref.slot))
-            _record(uses[key], kind, sites[op])
+            _record(uses[key], kind, sites[inner])
     if uses:
         made = coder.program.sites[-1]
         name = coder.name_global("s", Site(made.op, made.number, made.role, "registers", {}))
@@ -90,12 +90,11 @@ def _constant(coder: Coder, slot: Value | int | None) -> int | None:
 # ------------------------------------------------------------------------------------------------- maps that reach out
 def shared_accesses(op: MapOp) -> Iterator[tuple[LoadElement | StoreElement, View, tuple[Value, ...]]]:
     """Accesses of shared memory in the body, with those indices that come from outside it."""
-    inner = {v for o in _ops(op) for v in o.results()} | {v for v in op.results()}
+    inner = {v for o in _ops(op) for v in o.results()} | set(op.results())
     for access in _ops(op):
-        if isinstance(access, LoadElement | StoreElement) and isinstance(access.view.root, Buffer):
-            if access.view.root.storage == "shared":
-                outside = tuple(v for v in (*access.view.values(), *access.indices) if v not in inner)
-                yield access, access.view, outside
+        if isinstance(access, LoadElement | StoreElement) and is_shared(access.view):
+            outside = tuple(v for v in (*access.view.values(), *access.indices) if v not in inner)
+            yield access, access.view, outside
 
 
 def _ops(op: MapOp) -> list[Op]:

@@ -75,7 +75,7 @@ def _proxy_fence(coder: Coder, op: hw.ProxyFence, mask: str) -> None:
     coder.line(f"S.proxy_fence(W, {mask}, {coder.site(op, 'fence')})")
 
 
-# ----------------------------------------------------------------------------------------------------------- copy engine
+# ---------------------------------------------------------------------------------------------------------- copy engine
 def _bytes(view: View) -> int:
     count = BYTES[view.root.type]
     for extent in view.extents:
@@ -120,7 +120,7 @@ def together(coder: Coder, op: Op, view: View, write: bool, kind: str, mask: str
     coder.line(f"S.together_tile(W, {mask}, {site}, {coder.value(view.slot)}, {coder.tuple_of(view.offsets)})")
 
 
-# ----------------------------------------------------------------------------------------------------------- tensor cores
+# --------------------------------------------------------------------------------------------------------- tensor cores
 def _wgmma_fence(coder: Coder, op: hw.WgmmaFence, mask: str) -> None:
     coder.line(f"S.wgmma_fence(W, {mask}, {coder.site(op, 'fence')})")
 
@@ -150,7 +150,7 @@ def _setmaxnreg(coder: Coder, op: hw.SetMaxNReg, mask: str) -> None:
     coder.line(f"S.collective(W, {mask}, {coder.site(op, 'setmaxnreg')})")
 
 
-# --------------------------------------------------------------------------------------------------------------- elements
+# ------------------------------------------------------------------------------------------------------------- elements
 def reg_store(coder: Coder, op: hw.RegStore, mask: str) -> None:
     if is_shared(op.dest):
         coder.flush(mask)

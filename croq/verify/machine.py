@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, Layout, View
+from croq.verify.barrier_faults import deadlock
 from croq.verify.program import Program, Site
 from croq.verify.state import Oracle, Warp
 from croq.verify.tensor import Tensor
@@ -39,7 +40,7 @@ class Machine(Tensor):
             if not warp.done and not warp.held:
                 self._advance(warp)
         if any(not warp.done for warp in self.warps):
-            raise self.deadlock()
+            raise deadlock(self)
         self.check_collectives()
         self.check_ends()
 

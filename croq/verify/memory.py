@@ -5,8 +5,8 @@ Rules (docs/memory-model.md)
     M2  An ordinary access is over when it is made. A TMA load is over when the phase that counts its bytes completes; a
         TMA store has read its source when its thread has waited for its bulk group; a WGMMA has read its operands when
         its warp has waited for its commit group.
-    M3  What was written by ordinary stores is visible to TMA and WGMMA only behind a `fence.proxy.async` that the writer
-        executes before it lets others go on.
+    M3  What was written by ordinary stores is visible to TMA and WGMMA only behind a `fence.proxy.async` that the
+        writer executes before it lets others go on.
     M4  Lanes of a warp are in no order with one another until a barrier, unless each touches what is its own.
     M5  Every element that is read has been written. Slots and places lie inside the buffer.
 """

@@ -1,7 +1,8 @@
 """The slice of a kernel as a Python generator function: one instance follows one warp.
 
-Scalars are local variables, control flow is Python's, and each operation of the protocol is one call of the machine that
-executes it. Lanes that part are followed together under a mask `m..`; calls that may block are loops around `yield`.
+Scalars are local variables, control flow is Python's, and each operation of the protocol is one call of the machine
+that executes it. Lanes that part are followed together under a mask `m..`; calls that may block are loops around
+`yield`.
 The text is generated once for a kernel; the machine and the warp come in as `S` and `W`, per-warp constants as `K`.
 """
 

@@ -1,7 +1,7 @@
 """What of a kernel must be followed, and which of its values differ between the lanes of a warp.
 
-The slice: every operation of the protocol, the control around it, and backwards everything that decides slots, parities,
-places, trip counts and conditions. Arithmetic on data falls away.
+The slice: every operation of the protocol, the control around it, and backwards everything that decides slots,
+parities, places, trip counts and conditions. Arithmetic on data falls away.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def control_values(op: Op) -> list[Value]:
 
 
 class Lanes:
-    """`fixed(v)`: the value in every thread, where constants and the thread index decide it; `vary(v)`: whether lanes of
-    one warp may disagree about it."""
+    """`fixed(v)`: the value in every thread, where constants and the thread index decide it; `vary(v)`: whether lanes
+    of one warp may disagree about it."""
 
     def __init__(self, slice_: Slice) -> None:
         self.slice = slice_

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from croq.ir.objects import Fragment, View
+from croq.verify.barrier_faults import partial
 from croq.verify.explain import (
     different_collectives,
     in_flight_at_end,
@@ -65,7 +66,7 @@ class Tensor(Memory):
 
     def whole(self, warp: Warp, mask: int, site: Site) -> None:
         if mask != warp.base:
-            raise self.partial(warp, site, "all 128 threads of a warpgroup execute it. PTX ISA, wgmma, `.sync.aligned`")
+            raise partial(warp, site, "all 128 threads of a warpgroup execute it. PTX ISA, wgmma, `.sync.aligned`")
 
     def collective(self, warp: Warp, mask: int, site: Site) -> None:
         """setmaxnreg."""

@@ -181,8 +181,8 @@ class TileMachine(Machine):
         if generation is not None and (generation - state.done) % 2:
             raise Fault(
                 "E-6005",
-                f"the order of this trigger names generation {generation} of `{state.name}`, and generation {state.done} "
-                "is the current one",
+                f"the order of this trigger names generation {generation} of `{state.name}`, and generation "
+                f"{state.done} is the current one",
                 site,
                 hint="count the order up once a generation, in every role alike",
                 moments=[moment],
@@ -219,7 +219,7 @@ class TileMachine(Machine):
     def _surplus(self, state: Generations, site: Site, warp: Warp, moment: int) -> Fault:
         return Fault(
             "E-6005",
-            f"a generation of `{state.event.name}` is triggered by more threads than the {state.required} of its triggers",
+            f"a generation of `{state.event.name}` is triggered by more threads than the {state.required} that it has",
             site,
             moments=[moment],
             about={state.event},
@@ -230,10 +230,9 @@ class TileMachine(Machine):
     def meet(self, warp: Warp, mask: int, site: Site, door: str, groups: tuple[ThreadSet, ...]) -> None:
         """The threads of the warp's group wait for one another; the warp is `held` until all are there."""
         agents = self.acting(warp, mask)
-        for number, group in enumerate(groups):
-            if WARP * warp.index in group or any(t // WARP == warp.index for t in (group.first,)):
-                break
-        else:
+        first = WARP * warp.index + (mask & -mask).bit_length() - 1
+        number = next((n for n, group in enumerate(groups) if first in group), None)
+        if number is None:
             raise Undecided("a thread executes this that the analysis does not count", site.op)
         meeting = self.meetings.setdefault((site, door, number), Meeting())
         meeting.arrived += sum(self.lanes[a].bit_count() for a in agents)
@@ -245,7 +244,7 @@ class TileMachine(Machine):
         meeting.moments.append(self.history.last.get(warp.index, -1) if self.history is not None else -1)
         warp.held = True
         warp.blocked = (site, f"the other threads of {groups[number]}")
-        if meeting.arrived < len(group):
+        if meeting.arrived < len(groups[number]):
             return
         del self.meetings[site, door, number]
         moment = self.note(None, site, "all threads of the operation are there", meeting.moments)

@@ -13,7 +13,6 @@ from croq.verify.faults import Fault, listed
 from croq.verify.history import History, Moment
 
 MOST_LINES = 28
-WIDTH = 46
 
 
 @dataclass
@@ -47,11 +46,21 @@ def _matters(moment: Moment, fault: Fault) -> bool:
 
 
 def _merge(steps: Sequence[Moment], marked: set[int]) -> list[_Line]:
-    found: dict[tuple[object, str, bool], _Line] = {}
+    """Steps that warps of a role take alike are one line; a warp at fault stands alone beside another of its role."""
+    faults = {(m.site.role, m.warp, m.site) for m in steps if m.index in marked and m.site is not None}
+    focus = {(role, warp) for role, warp, _ in faults}
+    crowded = {
+        role
+        for role, _ in focus
+        if len({w for r, w, _ in faults if r == role}) > 1 and len({s for r, _, s in faults if r == role}) > 1
+    }
+    found: dict[tuple[object, str, int | None], _Line] = {}
     for step in steps:
         assert step.site is not None and step.warp is not None
-        key = (step.site, step.text, step.index in marked)
-        line = found.setdefault(key, _Line(step.index, step.site.role, f"{step.site.place} {step.text}"))
+        role = step.site.role
+        alone = step.warp if role in crowded and (role, step.warp) in focus else None
+        text = f"{step.site.place} {step.text}{f' (warp {alone})' if alone is not None else ''}"
+        line = found.setdefault((step.site, step.text, alone), _Line(step.index, role, text))
         line.order = step.index
         line.warps.add(step.warp)
         line.marked = line.marked or step.index in marked
