@@ -2,6 +2,7 @@
 # make test   everything that needs no GPU, and the GPU tests where there is one
 # make lint   format, lint, types; then the functions that are more complex than 10, for information
 # make golden rewrites the recorded outputs that tests compare with; look at the diff before you keep it
+# make timelines draws the pictures of docs/timelines.md again
 # make clean  removes what these commands made
 #
 # Each makes .venv and installs what it needs on first use. PYTHON=python3.12 picks another interpreter;
@@ -15,7 +16,7 @@ TESTS ?=
 WORKERS ?= auto
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint golden clean
+.PHONY: run test lint golden timelines clean
 
 run: $(VENV)/.for-run
 	$(BIN)/croq run $(ARGS)
@@ -33,6 +34,9 @@ lint: $(VENV)/.for-test
 golden: $(VENV)/.for-test
 	$(BIN)/python -m pytest -n $(WORKERS) --update-golden $(TESTS)
 	git --no-pager diff --stat
+
+timelines: $(VENV)/.for-run
+	$(BIN)/python tools/timelines.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

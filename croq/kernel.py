@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from croq import compiler
-from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
+from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, Sink, make
 from croq.source import SourceFile
 
 if TYPE_CHECKING:
@@ -309,11 +309,25 @@ def check_file(file: SourceFile, settings: compiler.Settings) -> list[Diagnostic
 
 
 def _protocol(compilation: compiler.Compilation) -> Iterator[Diagnostic]:
-    """What the protocol verifier finds in each kernel."""
-    verify_protocol = protocol_verifier()
-    if verify_protocol is not None:
-        for device in compilation.module.kernels:
-            yield from verify_protocol(device)
+    """What the protocol verifier finds in each kernel, and whether the program or its lowering is to blame."""
+    from croq.verify import THOROUGH, blame, verify_protocol
+
+    for device in compilation.module.kernels:
+        verdict = verify_protocol(device, options=THOROUGH)
+        if verdict.outcome == "fault":
+            verdict = blame(verdict, verify_protocol(_as_written(compilation, device.name), level="tile"))
+        yield from verdict.diagnostics()
+
+
+def _as_written(compilation: compiler.Compilation, name: str) -> DeviceKernel:
+    """The kernel before anything is decided about barriers, with the threads of each operation."""
+    from croq.ir.build import build
+    from croq.passes import pipeline
+
+    sink = Sink()
+    module = build(compilation.model, sink)
+    pipeline.run(module, sink, after="participants")
+    return next(kernel for kernel in module.kernels if kernel.name == name)
 
 
 def protocol_verifier() -> Callable[[DeviceKernel], Iterable[Diagnostic]] | None:

@@ -112,13 +112,22 @@ def sim(
     ] = None,
     seed: Seed = 42,
     kernel: FunctionName = None,
+    timeline: Annotated[
+        list[str] | None,
+        typer.Option("--timeline", metavar="FILE", help="Write a block's timeline: a trace (.json), a picture (.svg)."),
+    ] = None,
+    timeline_block: Annotated[str | None, typer.Option(metavar="X,Y,Z", help="Of which block. Default: 0,0,0.")] = None,
+    timeline_steps: Annotated[int, typer.Option(metavar="N", help="Iterations of inner loops to show.", min=1)] = 8,
 ) -> int:
     """Execute on the CPU, with the chip's asynchrony; reports races, deadlocks and lost phases."""
     from croq.cli.sim import simulate_and_show
+    from croq.cli.timelines import TimelineRequest
 
+    request = TimelineRequest.of(timeline or [], timeline_block, timeline_steps)
     return simulate_and_show(
-        session, file, kernel, shape or [], arg or [], save or [], schedule=schedule, tiles=tiles, seed=seed
-    )
+        session, file, kernel, shape or [], arg or [], save or [], schedule=schedule, tiles=tiles, seed=seed,
+        timeline=request,
+    )  # fmt: skip
 
 
 @app.command()

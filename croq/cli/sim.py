@@ -15,6 +15,7 @@ from croq.cli import output
 from croq.cli.arguments import fill_arguments, known_names, outputs_of, plan_arguments, view_of
 from croq.cli.compiling import compile_session
 from croq.cli.session import Session
+from croq.cli.timelines import TimelineRequest, write_timelines
 from croq.kernel import Kernel, simulate
 from croq.simulate import spread_blocks
 
@@ -32,6 +33,7 @@ def simulate_and_show(
     schedule: str,
     tiles: int | None,
     seed: int,
+    timeline: TimelineRequest,
 ) -> int:
     symbols = _numbers(shapes)
     texts, targets = _pairs(given, "--arg"), _pairs(saves, "--save")
@@ -47,6 +49,7 @@ def simulate_and_show(
     written = outputs_of(kernel)
     by_name = dict(zip(names, arguments, strict=True))
     before = {name: by_name[name].copy() for name in names if name in written}
+    shown = write_timelines(session, kernel, bound, by_name, timeline) if timeline.files else []
     started = time.perf_counter()
     with session.console.progress(f"simulating {described.split(':')[0]}") as progress:
         report = simulate(kernel, *arguments, schedule=schedule, blocks=blocks, progress=progress)
@@ -56,7 +59,7 @@ def simulate_and_show(
     results = {name: _describe(by_name[name], old) for name, old in before.items()}
     for name, target in targets.items():
         _save(Path(target), by_name[name])
-    _show(session, kernel, bound.symbols, described, schedule, seconds, results)
+    _show(session, kernel, bound.symbols, described, schedule, seconds, results, shown)
     return 0
 
 
@@ -96,18 +99,24 @@ def _describe(array: Array, before: Array) -> dict[str, Any]:
 
 def _show(
     session: Session, kernel: Kernel, symbols: Mapping[str, int], described: str, schedule: str, seconds: float,
-    results: Mapping[str, dict[str, Any]],
+    results: Mapping[str, dict[str, Any]], timelines: Sequence[Mapping[str, Any]],
 ) -> None:  # fmt: skip
     console = session.console
     if console.json:
         console.data(
             {"kernel": kernel.name, "symbols": dict(symbols), "part": described, "schedule": schedule}
             | {"seconds": round(seconds, 3), "outputs": dict(results)}
+            | ({"timelines": list(timelines)} if timelines else {})
         )
         return
     shown = ", ".join(f"{name}={value}" for name, value in symbols.items())
     console.result(f"{kernel.compilation.file.name} ({kernel.name}): {shown}")
     console.result(f"  simulated {described}, schedule {schedule}, in {seconds:.1f} s; nothing went wrong")
+    for shown_part in timelines:
+        busy = shown_part["tensor_cores_busy"]
+        use = f", tensor cores busy {busy:.0%} of the {shown_part['cycles']:,} shown" if busy is not None else ""
+        block, total = tuple(shown_part["block"]), shown_part["total"]
+        console.result(f"  timeline of block {block}: {total:,} modelled cycles, no measure of a GPU{use}")
     for name, facts in results.items():
         size = int(np.prod(facts["shape"]))
         numbers = (

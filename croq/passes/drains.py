@@ -36,6 +36,8 @@ class Touches:
             for effect in op.effects():
                 if isinstance(effect.target, View):
                     self.by_root.setdefault(effect.target.root, []).append((op, effect.kind))
+            if isinstance(op, TmaIssue):
+                self.by_root.setdefault(op.source.root, []).append((op, "read"))
             inner = loops | {op} if isinstance(op, (For, While)) else loops
             inside = (op.body, op.threads) if isinstance(op, Section) and not loops else home
             for region in op.regions():
@@ -49,6 +51,11 @@ class Touches:
         """Whether what others did with the view's data before must be over when `op` reads or writes it."""
         others = [(o, k) for o, k in self.by_root.get(view.root, []) if o is not op and self.precedes(o, op)]
         return any("write" in (k, kind) for _, k in others)
+
+    def used_after(self, op: TmaStore) -> bool:
+        """Whether the kernel may read what the store writes, or write there in another way, once it is issued."""
+        others = (o for o, _ in self.by_root.get(op.dest.root, []) if o is not op and self.precedes(op, o))
+        return any(not isinstance(o, TmaStore) or o.dest.offsets == op.dest.offsets for o in others)
 
     def writers(self, buffer: Buffer) -> list[Op]:
         return [op for op, kind in self.by_root.get(buffer, []) if kind == "write"]
@@ -76,6 +83,8 @@ class Drains:
         """Take care of the store's wait later, where that is possible."""
         buffer = op.source.root
         assert isinstance(buffer, Buffer)
+        if self.touches.used_after(op):
+            return False
         later, writers = self._later_writes(op), self.touches.writers(buffer)
         if not later or not groups or any(w.threads != op.threads or isinstance(w, TmaIssue) for w in writers):
             return False

@@ -84,9 +84,15 @@ class EventLowering:
             slot, parity = self._slot_and_parity(ref, build)
             return [*build.take(), MbarrierWait(event, slot, parity, span=op.span, threads=op.threads)]
         if self.paths.waits_once(event, place):
-            parity = build.const("u32", int(event.ready))
-            return [*build.take(), MbarrierWait(event, ref.slot, parity, span=op.span, threads=op.threads)]
+            return self._only_wait(ref, build)
         return self._implicit_wait(ref, build, place)
+
+    def _only_wait(self, ref: EventRef, build: Builder) -> list[Op]:
+        """V6: for generation 0. That of a ready event is complete from the start, and needs no instruction."""
+        if ref.event.ready:
+            return []
+        parity = build.const("u32", 0)
+        return [*build.take(), MbarrierWait(ref.event, ref.slot, parity, span=build.span, threads=build.threads)]
 
     def _slot_and_parity(self, ref: EventRef, build: Builder) -> tuple[Value | None, Value]:
         """V5."""

@@ -139,9 +139,9 @@ class _Flow:
         if not self.report or not state:
             return
         for inner in [op, *(o for region in op.regions() for o in region.walk())]:
-            for effect in inner.effects():
-                if isinstance(effect.target, FragRef):
-                    self.check_access(inner, effect.target.frag, effect.kind, state)
+            accesses = {(e.target.frag, e.kind) for e in inner.effects() if isinstance(e.target, FragRef)}
+            for frag in dict.fromkeys(e.target.frag for e in inner.effects() if isinstance(e.target, FragRef)):
+                self.check_access(inner, frag, "write" if (frag, "write") in accesses else "read", state)
 
     def check_access(self, op: Op, frag: Fragment, kind: str, state: State) -> None:
         for future in state:

@@ -17,7 +17,8 @@ Rules (PTX ISA, "cp.async.bulk.tensor"; CUDA driver API, cuTensorMapEncodeTiled;
     T5  The source of a store may be overwritten only after the copy engine has read it: the issuing thread waits for
         that, and a barrier lets the others know. Where the same threads are the buffer's only writers, both stand
         before the next write instead of after the store, so that other work covers the time; and the wait once more at
-        the end of the role, before its threads are gone.
+        the end of the role, before its threads are gone. Where the kernel may read what the store has written, or write
+        there otherwise, the issuing thread waits for the whole copy at once.
     T6  A cooperative copy or fill is done by all threads that execute the statement with the same tile, between two
         barriers: before it, so that nobody still uses what it overwrites or writes what it reads (only where that may
         have happened before), and after it. A thread's local buffer is filled by the thread alone.
@@ -107,11 +108,11 @@ class _Lower:
         for part in self.boxes.parts(op.dest, op.source, op, build):
             build.add(BulkTensorStore(part.map, part.coords, part.tile))
         build.add(BulkCommit())
-        put_off = self.drains.put_off(op, groups)
+        put_off, used = self.drains.put_off(op, groups), self.touches.used_after(op)
         if not put_off:
-            build.add(BulkWait(0, True))
+            build.add(BulkWait(0, not used))
         result = [*barrier_each(self.kernel, groups, op.span, self.sink), _elect(groups, build.take(), op)]
-        if not put_off and self.drains.written_again(op):
+        if not put_off and (used or self.drains.written_again(op)):
             result += barrier_each(self.kernel, groups, op.span, self.sink)
         return result
 
@@ -200,7 +201,7 @@ class _Lower:
         if op.threads is None:
             self._issuers(op, [])
             return []
-        if op.level == "group":
+        if op.level == "group" and (op.threads.whole_warps() or len(op.threads.warps()) == 1):
             return [WarpSync(span=op.span, threads=op.threads)]
         if op.level == "group-4":
             return barrier_each(self.kernel, _warpgroups(op.threads), op.span, self.sink)

@@ -19,6 +19,7 @@ from croq.passes.participants import Participants
 from croq.passes.prologue import Prologue
 from croq.passes.registers import Registers
 from croq.passes.releases import Releases
+from croq.passes.reuse import Reuse
 from croq.passes.shared_memory import SharedMemory
 from croq.passes.simplify import Simplify
 from croq.passes.swizzles import Swizzles
@@ -38,6 +39,7 @@ def passes() -> list[Pass]:
         Futures(),
         Releases(),  # a check; after futures, whose waits know what they complete
         Registers(),
+        Reuse(),  # after moves and mma, whose barriers may do; before fences, which look at barriers
         Fences(),  # after moves and mma: it looks at the stores and barriers that they made
         SharedMemory(),  # after events: only they know how many barriers there are
         Simplify(),  # after everything that computes slots, parities and coordinates

@@ -3,9 +3,10 @@
 Rules (PTX ISA, "setmaxnreg"; CUDA C++ programming guide, launch bounds; hopper.md 3.4)
     R1  A request is a multiple of 8 in 24 .. 256 and is executed by whole warpgroups; `inc` does not ask for less than
         the warpgroup has, nor `dec` for more (E-1202).
-    R2  A CTA gets its registers at launch: the even share of the register file, rounded down to a multiple of 8, for
-        each thread. Requests move them between warpgroups, and wait until they are there; so all warpgroups together
-        have no more than that: each what its last request says, or its share where it makes none (E-2401).
+    R2  A CTA gets its registers at launch: for each thread the even share of the register file, rounded down to a
+        multiple of 8, or the largest request where that is less (what ptxas makes of a kernel with requests). Requests
+        move registers between warpgroups, and wait until they are there; so all warpgroups together have no more than
+        at launch: each what its last request says, or its share where it makes none (E-2401).
     R3  ptxas honours requests only with a register cap at entry: a kernel with requests and no `launch_bounds(.., n)`
         is given a minimum of one block.
 
@@ -79,7 +80,7 @@ def _check(op: SetReg, sink: Sink) -> None:
 
 def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -> None:
     groups = -(-kernel.threads // WARPGROUP_SIZE)
-    share = _share(kernel)
+    share = min(_share(kernel), max(op.count for _, op in requests))
     wanted = dict.fromkeys(range(groups), share)
     for _, op in requests:
         assert op.threads is not None
@@ -101,7 +102,7 @@ def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -
 
 
 def _share(kernel: Kernel) -> int:
-    """Registers a thread has at launch."""
+    """Registers a thread can have at launch."""
     threads = max(kernel.threads, kernel.max_threads or 0) * (kernel.min_blocks or 1)
     return min(REGISTERS_PER_CTA // threads // SETMAXNREG_STEP * SETMAXNREG_STEP, SETMAXNREG_MAX)
 

@@ -1,7 +1,7 @@
 """How each shared buffer is laid out: its swizzle and alignment, from the operations that touch it.
 
 Rules
-    S1  A swizzle that the source asks for (`.swiz<N>`) is taken; two different requests for one buffer are E-2201.
+    S1  A swizzle that the source asks for (`.swiz<N>`) is taken.
     S2  The row of a swizzled tile is N bytes or a multiple of N (E-2202): wider rows are stored as N-byte column slabs.
     S3  A buffer that an MMA reads is swizzled by the widest of 128, 64, 32 bytes that divides its row, and the tiles of
         it that the copy engine moves, unless S1 says otherwise: matrix descriptors of the other layouts (8 x 16-byte

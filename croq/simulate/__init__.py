@@ -2,14 +2,15 @@
 
 from croq.simulate.binding import bind_symbols, grid_of, spread_blocks
 from croq.simulate.faults import SimulationFault
-from croq.simulate.memory import Access, Watcher
 from croq.simulate.runner import STEP_LIMIT, Report, run
+from croq.simulate.watch import Place, Units, Watcher
 
 __all__ = [
     "STEP_LIMIT",
-    "Access",
+    "Place",
     "Report",
     "SimulationFault",
+    "Units",
     "Watcher",
     "bind_symbols",
     "grid_of",

@@ -46,15 +46,8 @@ class Mbarrier:
                 notes=["one thread initialises all barriers, and the CTA synchronises, before any other use"],
             )
 
-    def arrive(self, count: int, op: Op) -> None:
-        self.check(op)
-        if count > self.waiting_for:
-            raise self._too_many(count, op)
-        self.waiting_for -= count
-        self._advance(op)
-
     def expect(self, count: int, size: int, op: Op) -> None:
-        """`count` arrivals, each of which expects `size` bytes more."""
+        """`count` arrivals, each of which expects `size` bytes more (0: an ordinary arrival)."""
         self.check(op)
         if count > self.waiting_for:
             raise self._too_many(count, op)
@@ -123,7 +116,7 @@ class Mbarrier:
 class NamedBarrier:
     """bar.sync / bar.arrive with one id. Arrivals count whole warps: 32 threads each."""
 
-    __slots__ = ("arrived", "count", "generation", "id", "name")
+    __slots__ = ("arrived", "count", "generation", "id", "name", "there")
 
     def __init__(self, id_: int, name: str) -> None:
         self.id = id_
@@ -131,8 +124,9 @@ class NamedBarrier:
         self.count = 0  # of the generation under way; 0: nobody has arrived
         self.arrived = 0
         self.generation = 0
+        self.there: set[int] = set()  # warps of the generation under way
 
-    def arrive(self, count: int, op: Op) -> bool:
+    def arrive(self, count: int, op: Op, warp: int) -> bool:
         """One warp arrives for a generation of `count` threads; True when that completes it."""
         if count % 32 or count <= 0:
             raise fault("E-5017", op, f"{self.name} is used with {count} threads, no positive multiple of 32")
@@ -145,8 +139,10 @@ class NamedBarrier:
             )
         self.count = count
         self.arrived += 32
+        self.there.add(warp)
         if self.arrived == count:
             self.arrived = 0
+            self.there.clear()
             self.generation += 1
             return True
         return False

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.core import Op
-from croq.ir.objects import Buffer, Fragment, Param
-from croq.simulate.barriers import Barriers, Mbarrier
+from croq.ir.objects import Buffer, Param
+from croq.simulate.barriers import Barriers, Mbarrier, NamedBarrier
 from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
-from croq.simulate.memory import Access, Proxy, Shared, Watcher
+from croq.simulate.memory import Shared
 from croq.simulate.registers import WARP, Registers
+from croq.simulate.watch import Watcher, elements
 
 if TYPE_CHECKING:
     from croq.simulate.compiler import Program
@@ -53,6 +54,7 @@ class Waiting:
     ready: Callable[[], bool]
     describe: Callable[[], str]
     barrier: Mbarrier | None = None  # when it is one
+    named: NamedBarrier | None = None
 
 
 Run = Generator["Waiting | None", None, None]  # None: the warp could go on, others may come first
@@ -101,6 +103,7 @@ class Mma:
     accumulator: Registers
     operand: Registers | None
     done: bool = False
+    future: str | None = None  # the source's name for it, once it is committed
     weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -126,6 +129,7 @@ class BulkGroups:
 
     open: list[Pending] = field(default_factory=list)
     groups: deque[list[Pending]] = field(default_factory=deque)
+    committed: int = 0
 
 
 class Warpgroup:
@@ -238,28 +242,11 @@ class Warp:
             )
 
     # ------------------------------------------------------------------------------------------ watching
-    def watch_fragment(self, fragment: Fragment, op: Op, *, write: bool) -> None:
+    def touch(self, root: Buffer | Param, index: Any, size: int, active: Array | None, op: Op, *, write: bool) -> None:
+        """Tell a watcher of one element a lane (or a position of a map): `index` and `active` broadcast together."""
         watch = self.cta.watch
-        if watch is not None:
-            watch.access(Access(self, op, "fragment", fragment, None, 0, write, "generic", self.mask))
-
-    def watch_memory(
-        self, root: Buffer | Param, units: Any, unit_bytes: int, op: Op, *, write: bool, proxy: Proxy, agent: Any = None
-    ) -> None:
-        watch = self.cta.watch
-        if watch is not None:
-            space = "shared" if isinstance(root, Buffer) else "global"
-            flat = np.atleast_1d(np.asarray(units, dtype=np.int64)).reshape(-1)
-            who = self if agent is None else agent
-            watch.access(Access(who, op, space, root, flat, unit_bytes, write, proxy, self.mask))  # type: ignore[arg-type]
-
-    def signal(self, token: Any, op: Op) -> None:
-        if self.cta.watch is not None:
-            self.cta.watch.signal(self, token, op)
-
-    def observe(self, token: Any, op: Op) -> None:
-        if self.cta.watch is not None:
-            self.cta.watch.observe(self, token, op)
+        if watch is not None and watch.follows(root):
+            watch.touch(self, op, elements(root, index, size, active), write=write)
 
 
 class Cta:

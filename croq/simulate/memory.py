@@ -1,27 +1,22 @@
-"""Shared and global memory of the simulation, and the one place where somebody may watch accesses to them.
+"""Shared and global memory of the simulation.
 
-Shared memory is an array of bytes in the chip's real layout, poisoned with 0xFF at the start. All reads and writes of
-shared, global and fragment data by any agent are reported to `Watcher.access` when there is a watcher; without one the
-cost is a test for None. A race detector is a watcher: `access` says who touches which bytes through which proxy,
-`signal` and `observe` are the edges of happens-before.
+Shared memory is an array of bytes in the chip's real layout, poisoned with 0xFF at the start.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from croq.ir.core import Op
-from croq.ir.objects import Buffer, Fragment, Param
+from croq.ir.objects import Buffer, Param
 from croq.simulate.dtypes import DTYPES, Array
 from croq.simulate.faults import fault
 from croq.target.sm90 import swizzle
 
-Proxy = Literal["generic", "async"]
 CHUNK = np.dtype(np.complex128)  # any type of 16 bytes that NumPy moves as one: values are never looked at
+PAGE = 1 << 13  # bytes of global memory that are watched together
 UNITS: dict[int, np.dtype[Any]] = {
     16: CHUNK,
     8: np.dtype(np.uint64),
@@ -29,40 +24,6 @@ UNITS: dict[int, np.dtype[Any]] = {
     2: np.dtype(np.uint16),
     1: np.dtype(np.uint8),
 }
-
-
-@dataclass(frozen=True)
-class Access:
-    """`agent` (a warp, or an asynchronous operation that one issued) touches some bytes.
-
-    `units` are indices of pieces of `unit_bytes` from the start of the CTA's shared memory or of the parameter's data;
-    None means the whole of `root` (fragments: the warp's registers of it). `lanes`: active lanes as a bit mask.
-    """
-
-    agent: Any
-    op: Op
-    space: Literal["shared", "global", "fragment"]
-    root: Buffer | Param | Fragment
-    units: NDArray[np.int64] | None
-    unit_bytes: int
-    write: bool
-    proxy: Proxy
-    lanes: int
-
-
-class Watcher(Protocol):
-    """Sees everything that matters to happens-before, in the order in which the simulation does it."""
-
-    def access(self, access: Access) -> None: ...
-
-    def signal(self, agent: Any, token: Any, op: Op) -> None:
-        """Release: what `agent` did before is visible to whoever observes `token` later."""
-
-    def observe(self, agent: Any, token: Any, op: Op) -> None:
-        """Acquire: `agent` sees what was signalled to `token`."""
-
-    def fence(self, agent: Any, kind: str, op: Op) -> None:
-        """`proxy_async` or `wgmma`."""
 
 
 class Shared:

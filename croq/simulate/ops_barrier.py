@@ -10,7 +10,7 @@ import numpy as np
 from croq.ir import hw
 from croq.ir.core import Op, Value
 from croq.ir.objects import Event
-from croq.simulate.barriers import Mbarrier
+from croq.simulate.barriers import Mbarrier, NamedBarrier
 from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.faults import fault
 from croq.simulate.machine import Run, Waiting, Warp, lanes_of
@@ -25,14 +25,30 @@ def _init(c: Compiler, op: hw.MbarrierInit) -> Code:
         for _ in lanes_of(warp.mask):
             for barrier in warp.cta.barriers.mbarriers[event]:
                 barrier.init(count, op)
-                warp.signal(barrier, op)
+                if warp.cta.watch is not None:
+                    warp.cta.watch.initialise(warp, op, barrier)
 
     return Code(run)
 
 
-@handles(hw.MbarrierInitFence, hw.WarpSync)
-def _nothing(c: Compiler, op: Op) -> None:
-    return None
+@handles(hw.MbarrierInitFence)
+def _init_fence(c: Compiler, op: hw.MbarrierInitFence) -> Code:
+    def run(warp: Warp) -> None:
+        if warp.cta.watch is not None:
+            warp.cta.watch.initialised(warp, op)
+
+    return Code(run)
+
+
+@handles(hw.WarpSync)
+def _warp_sync(c: Compiler, op: Op) -> Code:
+    return Code(lambda warp: converge(warp, op))
+
+
+def converge(warp: Warp, op: Op) -> None:
+    """__syncwarp: lanes run together anyway, so that only a watcher learns something."""
+    if warp.cta.watch is not None:
+        warp.cta.watch.converge(warp, op)
 
 
 @handles(hw.SetMaxNReg)
@@ -41,42 +57,36 @@ def _setmaxnreg(c: Compiler, op: hw.SetMaxNReg) -> Code:
 
 
 def barriers(c: Compiler, event: Event, slot: Value | None, op: Op) -> Callable[[Warp], dict[Mbarrier, int]]:
-    """The barrier of the active lanes, and how many of them name it; several when the slot differs between lanes."""
+    """The barriers of the active lanes, and which lanes name each; several when the slot differs between lanes."""
     number = c.getter(slot)
 
     def find(warp: Warp) -> dict[Mbarrier, int]:
         at = number(warp)
         if type(at) is not np.ndarray:
-            return {warp.cta.barriers.slot(event, at, op): warp.mask.bit_count()}
+            return {warp.cta.barriers.slot(event, at, op): warp.mask}
         found: dict[Mbarrier, int] = {}
         for lane in lanes_of(warp.mask):
             barrier = warp.cta.barriers.slot(event, int(at[lane]), op)
-            found[barrier] = found.get(barrier, 0) + 1
+            found[barrier] = found.get(barrier, 0) | 1 << lane
         return found
 
     return find
 
 
-@handles(hw.MbarrierArrive)
-def _arrive(c: Compiler, op: hw.MbarrierArrive) -> Code:
+@handles(hw.MbarrierArrive, hw.MbarrierExpectTx)
+def _arrive(c: Compiler, op: hw.MbarrierArrive | hw.MbarrierExpectTx) -> Code:
     find = barriers(c, op.event, op.slot, op)
+    size = op.bytes if isinstance(op, hw.MbarrierExpectTx) else 0
 
     def run(warp: Warp) -> None:
-        for barrier, count in find(warp).items():
-            warp.signal(barrier, op)
-            barrier.arrive(count, op)
-
-    return c.preemptible(Code(run))
-
-
-@handles(hw.MbarrierExpectTx)
-def _expect(c: Compiler, op: hw.MbarrierExpectTx) -> Code:
-    find, size = barriers(c, op.event, op.slot, op), op.bytes
-
-    def run(warp: Warp) -> None:
-        for barrier, count in find(warp).items():
-            warp.signal(barrier, op)
-            barrier.expect(count, size, op)
+        watch = warp.cta.watch
+        for barrier, lanes in find(warp).items():
+            phase = barrier.phase
+            if watch is not None and barrier.expected:
+                watch.arrive(warp, op, barrier, lanes)
+            barrier.expect(lanes.bit_count(), size, op)
+            if watch is not None and barrier.phase != phase:
+                watch.complete(op, barrier)
 
     return c.preemptible(Code(run))
 
@@ -86,23 +96,29 @@ def _wait(c: Compiler, op: hw.MbarrierWait) -> Code:
     number, parity = c.getter(op.slot), c.slot(op.parity)
     event = op.event
 
-    def wanted(warp: Warp) -> list[tuple[Mbarrier, int]]:
+    def wanted(warp: Warp) -> list[tuple[Mbarrier, int, int]]:
         slots, parities = number(warp), warp.v[parity]
         slot = warp.cta.barriers.slot
         if type(slots) is not np.ndarray and type(parities) is not np.ndarray:
-            return [(slot(event, slots, op), parities)]
-        lanes = lanes_of(warp.mask)
+            return [(slot(event, slots, op), parities, warp.mask)]
         slots, parities = np.broadcast_to(slots, 32), np.broadcast_to(parities, 32)
-        pairs = dict.fromkeys((int(slots[lane]), int(parities[lane])) for lane in lanes)
-        return [(slot(event, s, op), p) for s, p in pairs]
+        pairs: dict[tuple[int, int], int] = {}
+        for lane in lanes_of(warp.mask):
+            pair = int(slots[lane]), int(parities[lane])
+            pairs[pair] = pairs.get(pair, 0) | 1 << lane
+        return [(slot(event, s, op), p, lanes) for (s, p), lanes in pairs.items()]
 
     def run(warp: Warp) -> Run:
-        for barrier, phase in wanted(warp):
+        watch = warp.cta.watch
+        for barrier, phase, lanes in wanted(warp):
             barrier.check(op)
+            if watch is not None:
+                watch.wait(warp, op, barrier, phase, lanes)
             if not barrier.done(phase):
                 yield Waiting(op, partial(barrier.done, phase), partial(barrier.describe, phase), barrier)
             warp.passed[barrier] = warp.passed.get(barrier, 0) + 1
-            warp.observe(barrier, op)
+            if watch is not None:
+                watch.passed(warp, op, barrier, phase, lanes)
 
     return c.preemptible(Code(blocking=run))
 
@@ -123,11 +139,10 @@ def _synchronise(op: Op, id_: int, count: int, event: Event | None) -> Code:
         barrier = warp.cta.barriers.barrier(id_, event)
         _check_warp(warp, barrier.name, op)
         generation = barrier.generation
-        token = (barrier, generation)
-        warp.signal(token, op)
-        if not barrier.arrive(count, op):
-            yield Waiting(op, lambda: barrier.generation != generation, barrier.describe)
-        warp.observe(token, op)
+        if not _join(warp, barrier, count, op):
+            yield Waiting(op, lambda: barrier.generation != generation, barrier.describe, named=barrier)
+        if warp.cta.watch is not None:
+            warp.cta.watch.leave(warp, op, barrier, generation)
 
     return Code(blocking=run)
 
@@ -139,10 +154,19 @@ def _named_arrive(c: Compiler, op: hw.NamedBarrierArrive) -> Code:
     def run(warp: Warp) -> None:
         barrier = warp.cta.barriers.barrier(id_, event)
         _check_warp(warp, barrier.name, op)
-        warp.signal((barrier, barrier.generation), op)
-        barrier.arrive(count, op)
+        _join(warp, barrier, count, op)
 
     return c.preemptible(Code(run))
+
+
+def _join(warp: Warp, barrier: NamedBarrier, count: int, op: Op) -> bool:
+    watch = warp.cta.watch
+    if watch is not None:
+        watch.join(warp, op, barrier)
+    last = barrier.arrive(count, op, warp.index)
+    if watch is not None and last:
+        watch.joined(op, barrier)
+    return last
 
 
 def _check_warp(warp: Warp, name: str, op: Op) -> None:
@@ -160,6 +184,6 @@ def _check_warp(warp: Warp, name: str, op: Op) -> None:
 def _proxy_fence(c: Compiler, op: hw.ProxyFence) -> Code:
     def run(warp: Warp) -> None:
         if warp.cta.watch is not None:
-            warp.cta.watch.fence(warp, "proxy_async", op)
+            warp.cta.watch.fence(warp, op)
 
     return Code(run)

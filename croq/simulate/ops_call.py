@@ -114,7 +114,7 @@ def _fragment(c: Compiler, ref: FragRef, op: Op) -> tuple[str, Prepare]:
 
     def prepare(warp: Warp) -> tuple[Any, Callable[[], None] | None]:
         registers = find(warp)
-        before = shape.to_registers(registers.read(warp, op))
+        before = shape.to_registers(registers.take(op))
         storage = Lanes(before.copy(), shape.type, ref.frag.name)
 
         def finish() -> None:
@@ -167,18 +167,18 @@ class _Memory:
     def get(self, index: Scalar, warp: Warp) -> Scalar:
         data = self._data(warp)
         at = self._check(index, warp.active(), data)
-        warp.watch_memory(self.root, at, self.size, self.op, write=False, proxy="generic")
+        warp.touch(self.root, at, self.size, warp.active(), self.op, write=False)
         found = data[at]
         return found if is_vector(found) else found.item() if found.dtype.kind in "iub" else found
 
     def set(self, index: Scalar, value: Scalar, mask: Array | None, warp: Warp) -> None:
         data = self._data(warp)
         at = self._check(index, mask, data)
+        warp.touch(self.root, at, self.size, mask, self.op, write=True)
         if mask is not None:
             at, value = np.broadcast_to(at, 32)[mask], np.broadcast_to(value, 32)[mask]
         elif not is_vector(at) and is_vector(value):
             value = value[-1]
-        warp.watch_memory(self.root, at, self.size, self.op, write=True, proxy="generic")
         data[at] = value
 
     def _data(self, warp: Warp) -> Array:

@@ -10,6 +10,7 @@ from croq.simulate.compiler import Blocking, Code, Compiler, Plain, exits, handl
 from croq.simulate.dtypes import Scalar
 from croq.simulate.faults import fault
 from croq.simulate.machine import Run, Warp, lane_flags, lane_mask
+from croq.simulate.ops_barrier import converge
 
 
 # ------------------------------------------------------------------------------------------------------ control flow
@@ -245,6 +246,8 @@ def _elect(c: Compiler, op: hw.Elect) -> Code:
         plain = body.plain
 
         def run_plain(warp: Warp) -> None:
+            if scope == "warp":
+                converge(warp, op)
             lanes = elected(warp)
             if lanes:
                 mask, warp.mask = warp.mask, lanes
@@ -255,6 +258,8 @@ def _elect(c: Compiler, op: hw.Elect) -> Code:
     blocking = body.as_blocking()
 
     def run(warp: Warp) -> Run:
+        if scope == "warp":
+            converge(warp, op)
         lanes = elected(warp)
         if lanes:
             mask, warp.mask = warp.mask, lanes

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croq.ir import hw
 from croq.ir.core import Op
@@ -23,6 +24,7 @@ from croq.simulate.faults import fault
 from croq.simulate.machine import BulkGroups, Pending, Run, Waiting, Warp, lanes_of
 from croq.simulate.memory import CHUNK
 from croq.simulate.views import Box, data_of
+from croq.simulate.watch import Place, whole
 from croq.target.sm90 import swizzle
 from croq.target.sm90.limits import TMA_SHARED_ALIGNMENT
 
@@ -97,8 +99,13 @@ class MappedTensor:
     def _overlaps(inside: tuple[slice, ...]) -> bool:
         return all(s.stop > s.start for s in inside)
 
-    def elements(self, at: tuple[int, ...]) -> Array:
-        """Element numbers in the parameter's data of what lies inside, for a watcher."""
+    def watched(self, at: tuple[int, ...]) -> Place:
+        """What lies inside, for a watcher."""
+        param = self.data.param
+        return Place(param, lambda: whole(self._elements(at), self.data.size), (self.map, at))
+
+    def _elements(self, at: tuple[int, ...]) -> NDArray[np.int64]:
+        """Element numbers in the parameter's data."""
         inside, _, _ = self._parts(at)
         total = np.zeros((1,) * len(inside), dtype=np.int64)
         for d, (part, stride) in enumerate(zip(inside, self.array.strides, strict=True)):
@@ -132,6 +139,14 @@ class SharedBox:
                 f"the tensor map swizzles by {self.width} bytes, `{buffer.name}` is laid out for {layout}",
             )
         self._pattern: dict[int, Array] = {}
+        self._places: dict[int, Place] = {}
+
+    def watched(self, start: int) -> Place:
+        found = self._places.get(start)
+        if found is None:
+            buffer = self.box.tile.buffer
+            found = self._places[start] = Place(buffer, lambda: whole(self.chunks(start), 16))
+        return found
 
     def start(self, warp: Warp, op: Op) -> int:
         slot, row, col = self.box.place(warp, op)
@@ -200,24 +215,16 @@ def _load(c: Compiler, op: hw.BulkTensorLoad) -> Code:
         at, start = coordinates(warp, lane), dest.start(warp, op)
         barrier: Mbarrier = warp.cta.barriers.slot(event, _of_lane(slot(warp), lane), op)
         barrier.check(op)
-        phase = barrier.phase
+        phase, watch = barrier.phase, warp.cta.watch
+        if watch is not None:
+            source = mapped.watched(at) if watch.follows(mapped.data.param) else None
+            watch.load(warp, lane, op, source, dest.watched(start), barrier)
 
         def land(pending: Pending) -> None:
-            chunks = dest.chunks(start)
-            if warp.cta.watch is not None:
-                _watch(warp, pending, op, dest.box, chunks, write=True)
-                warp.watch_memory(
-                    mapped.data.param,
-                    mapped.elements(at),
-                    mapped.data.size,
-                    op,
-                    write=False,
-                    proxy="async",
-                    agent=pending,
-                )
-                warp.cta.watch.signal(pending, barrier, op)
-            warp.cta.shared.chunks[chunks] = mapped.read(at).reshape(-1).view(CHUNK)
+            warp.cta.shared.chunks[dest.chunks(start)] = mapped.read(at).reshape(-1).view(CHUNK)
             barrier.complete(mapped.bytes, phase, op)
+            if watch is not None and barrier.phase != phase:
+                watch.complete(op, barrier)
 
         _in_flight(warp, Pending(warp, op, land, lane), eager, pool=True)
 
@@ -228,16 +235,7 @@ def _load(c: Compiler, op: hw.BulkTensorLoad) -> Code:
     return c.preemptible(Code(run))
 
 
-def _watch(warp: Warp, pending: Pending, op: Op, box: Box, chunks: Any, *, write: bool) -> None:
-    units = np.arange(chunks.start, chunks.stop) if isinstance(chunks, slice) else chunks
-    warp.watch_memory(box.tile.buffer, units, 16, op, write=write, proxy="async", agent=pending)
-
-
 def _in_flight(warp: Warp, pending: Pending, eager: bool, *, pool: bool) -> None:
-    watch = warp.cta.watch
-    if watch is not None:  # the operation comes after what its issuer did before
-        watch.signal(warp, pending, pending.op)
-        watch.observe(pending, pending, pending.op)
     if eager:
         pending.complete()
     elif pool:
@@ -253,25 +251,17 @@ def _store(c: Compiler, op: hw.BulkTensorStore) -> Code:
 
     def issue(warp: Warp, lane: int) -> None:
         at, start = coordinates(warp, lane), source.start(warp, op)
+        bulk, watch = warp.bulk.setdefault(lane, BulkGroups()), warp.cta.watch
+        if watch is not None:
+            into = mapped.watched(at) if watch.follows(mapped.data.param) else None
+            watch.store(warp, lane, op, source.watched(start), into, bulk.committed + 1)
 
         def move(pending: Pending) -> None:
-            chunks = source.chunks(start)
-            if warp.cta.watch is not None:
-                _watch(warp, pending, op, source.box, chunks, write=False)
-                warp.watch_memory(
-                    mapped.data.param,
-                    mapped.elements(at),
-                    mapped.data.size,
-                    op,
-                    write=True,
-                    proxy="async",
-                    agent=pending,
-                )
-            values = np.ascontiguousarray(warp.cta.shared.chunks[chunks])
+            values = np.ascontiguousarray(warp.cta.shared.chunks[source.chunks(start)])
             mapped.write(at, values.view(mapped.array.dtype))
 
         pending = Pending(warp, op, move, lane)
-        warp.bulk.setdefault(lane, BulkGroups()).open.append(pending)
+        bulk.open.append(pending)
         _in_flight(warp, pending, eager, pool=pool)
 
     def run(warp: Warp) -> None:
@@ -288,6 +278,7 @@ def _commit(c: Compiler, op: hw.BulkCommit) -> Code:
             bulk = warp.bulk.setdefault(lane, BulkGroups())
             bulk.groups.append(bulk.open)
             bulk.open = []
+            bulk.committed += 1
 
     return c.preemptible(Code(run))
 
@@ -298,7 +289,7 @@ def _done(pending: Pending) -> bool:
 
 @handles(hw.BulkWait)
 def _bulk_wait(c: Compiler, op: hw.BulkWait) -> Code:
-    depth, lazy = op.depth, c.policy.lazy
+    depth, lazy, read = op.depth, c.policy.lazy, op.read
 
     def run(warp: Warp) -> Run:
         for lane in lanes_of(warp.mask):
@@ -309,9 +300,8 @@ def _bulk_wait(c: Compiler, op: hw.BulkWait) -> Code:
                         pending.complete()
                     if not pending.done:
                         yield Waiting(op, partial(_done, pending), lambda: "its bulk stores")
-                    if warp.cta.watch is not None:
-                        warp.cta.watch.signal(pending, pending, op)
-                        warp.observe(pending, op)
                 bulk.groups.popleft()
+            if bulk is not None and warp.cta.watch is not None and bulk.committed > depth:
+                warp.cta.watch.stored(warp, lane, op, bulk.committed - depth, read=read)
 
     return c.preemptible(Code(blocking=run))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croq.ir import hw, scalar
 from croq.ir.core import Op
@@ -16,6 +17,7 @@ from croq.simulate.faults import fault
 from croq.simulate.machine import Warp, lane_flags
 from croq.simulate.memory import UNITS
 from croq.simulate.views import check_coordinates, coordinates, data_of, linear, origin, slot_of
+from croq.simulate.watch import LANES, Place, Units
 
 # (elements as a flat array, element numbers, number of the first element from the start of the root's storage)
 Cells = tuple[Array, Scalar]
@@ -26,13 +28,13 @@ Cells = tuple[Array, Scalar]
 def _load(c: Compiler, op: scalar.LoadElement) -> Code:
     cells = _cells(c, op.view, op.indices, op)
     result, root = c.result(op.result), op.view.root
-    size = DTYPES[root.type].itemsize
+    size, active = DTYPES[root.type].itemsize, c.active()
     local = root.storage == "local"
 
     def run(warp: Warp) -> None:
         data, index = cells(warp)
         if warp.cta.watch is not None and not local:
-            warp.watch_memory(root, index, size, op, write=False, proxy="generic")
+            warp.touch(root, index, size, active(warp), op, write=False)
         found = data[index]
         warp.v[result] = found if type(found) is np.ndarray else _python(found)
 
@@ -55,6 +57,8 @@ def _store(c: Compiler, op: scalar.StoreElement) -> Code:
         data, index = cells(warp)
         new = warp.v[value]
         mask = active(warp)
+        if warp.cta.watch is not None and not local:
+            warp.touch(root, index, size, mask, op, write=True)
         if mask is not None and (type(index) is np.ndarray or type(new) is np.ndarray):
             shape = np.broadcast_shapes(np.shape(index), np.shape(new), mask.shape)
             flags = np.broadcast_to(mask, shape)
@@ -62,8 +66,6 @@ def _store(c: Compiler, op: scalar.StoreElement) -> Code:
             new = np.broadcast_to(new, shape)[flags]
         if type(index) is not np.ndarray and type(new) is np.ndarray:
             new = new.reshape(-1)[-1]  # lanes that write to one place: the last one wins
-        if warp.cta.watch is not None and not local:
-            warp.watch_memory(root, index, size, op, write=True, proxy="generic")
         data[index] = new
 
     return c.preemptible(Code(run))
@@ -146,6 +148,12 @@ class _Share:
         self.rank_base, self.count = rank_base, count
         self.pieces = int(np.prod(extents)) // per_piece
         self._found: dict[tuple[int, int], list[Array]] = {}
+        self._lanes: dict[tuple[int, int], NDArray[np.int8]] = {}
+
+    def lanes(self, warp: Warp) -> NDArray[np.int8]:
+        """Who has each of the pieces of `coordinates`."""
+        self.coordinates(warp)
+        return self._lanes[warp.index, warp.mask]
 
     def coordinates(self, warp: Warp) -> list[Array]:
         """Coordinates in the tile of the first element of each piece, one array a dimension."""
@@ -153,9 +161,10 @@ class _Share:
         found = self._found.get(key)
         if found is None:
             ranks = warp.threads - self.rank_base
-            ranks = ranks[lane_flags(warp.mask) & (ranks >= 0) & (ranks < self.count)]
+            own = lane_flags(warp.mask) & (ranks >= 0) & (ranks < self.count)
             steps = np.arange(-(-self.pieces // self.count))
-            flat = (steps[:, None] * self.count + ranks).reshape(-1)
+            flat = (steps[:, None] * self.count + ranks[own]).reshape(-1)
+            self._lanes[key] = np.tile(LANES[own], len(steps))[flat < self.pieces]
             flat = flat[flat < self.pieces] * self.per_piece
             found = []
             for extent in reversed(self.extents):
@@ -267,15 +276,27 @@ def _copy_tile(c: Compiler, op: hw.CopyTile) -> Code:
         else:
             values = np.zeros(read.shape, dtype=dtype)
             values[readable] = source.units(warp)[read[readable]]
-        if writable is not None:
-            written, values = written[writable], values[writable]
-        if warp.cta.watch is not None:
-            seen = read if readable is None else read[readable]
-            warp.watch_memory(source.root, seen, vector, op, write=False, proxy="generic")
-            warp.watch_memory(dest.root, written, vector, op, write=True, proxy="generic")
-        dest.units(warp)[written] = values
+        into, values = (written, values) if writable is None else (written[writable], values[writable])
+        watch = warp.cta.watch
+        if watch is not None:
+            lanes = share.lanes(warp)
+            if watch.follows(source.root):
+                watch.touch(warp, op, _pieces(source.root, read, vector, lanes, readable), write=False)
+            if watch.follows(dest.root):
+                watch.touch(warp, op, _pieces(dest.root, written, vector, lanes, writable), write=True)
+        dest.units(warp)[into] = values
 
     return c.preemptible(Code(run))
+
+
+def _pieces(root: Buffer | Param, index: Array, size: int, lanes: Array, inside: Array | None) -> Place:
+    """The pieces of a tile that the lanes of a warp touch, in the order of `lanes`; `inside`: which of them exist."""
+    at, by = index.reshape(-1).astype(np.int64), lanes
+    if inside is not None:
+        chosen = np.broadcast_to(inside, index.shape).reshape(-1)
+        at, by = at[chosen], by[chosen]
+    units = Units(at, size, by)
+    return Place(root, lambda: units, (root, size, at.tobytes(), by.tobytes()))
 
 
 def _whole(c: Compiler, view: View, per_piece: int) -> bool:
@@ -301,14 +322,16 @@ def _fill_tile(c: Compiler, op: hw.FillTile) -> Code:
         if not len(pieces[0]):
             return
         written, writable = dest.locate(warp, pieces)
+        lanes, watch = share.lanes(warp), warp.cta.watch
         if writable is not None:
-            written = written[writable]
+            written, lanes = written[writable], lanes[np.broadcast_to(writable, written.shape)]
         content = np.asarray(warp.uniform(warp.v[value], op, "the value of a fill"), dtype=dtype)
         bits = content.reshape(1).view(UNITS[size])[0]
         target = dest.units(warp)
         strides = [0] if slots is None or dest.tile is None else [s * dest.tile.stride // size for s in slots]
         for shift in strides:
-            warp.watch_memory(root, written + shift, size, op, write=True, proxy="generic")
+            if watch is not None and watch.follows(root):
+                watch.touch(warp, op, _pieces(root, written + shift, size, lanes, None), write=True)
             target[written + shift] = bits
 
     return c.preemptible(Code(run))

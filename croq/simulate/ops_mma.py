@@ -50,8 +50,6 @@ def _fence(c: Compiler, op: hw.WgmmaFence) -> Code:
         warp.whole(op, "wgmma.fence")
         warp.unfenced.clear()
         warp.fenced = True
-        if warp.cta.watch is not None:
-            warp.cta.watch.fence(warp, "wgmma", op)
 
     return Code(run)
 
@@ -62,6 +60,8 @@ def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
     a_fragment = c.fragment(op.a) if isinstance(op.a, FragRef) else None
     read_a = _operand_a(c, op)
     read_b = _operand_b(c, op)
+    a_box = _shared_operand(c, op.a, op) if isinstance(op.a, View) else None
+    b_box = _shared_operand(c, op.b, op)
     accumulate, dtype = op.accumulate, c.shape(op.acc.frag).dtype
     eager = c.policy.eager
     # operands are addressed at issue and read when the MMA runs
@@ -79,15 +79,14 @@ def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
             acc.data = total.astype(dtype, copy=False)
 
         mma = Mma(warp, op, compute, acc, operand)
+        if warp.cta.watch is not None:
+            _watch(mma, [box for box in (a_box, b_box) if box is not None], accumulate)
         acc.writing += 1
-        acc.user = op
+        acc.user = mma
         if operand is not None:
             operand.reading += 1
-            operand.user = op
+            operand.user = mma
         warp.open.append(mma)
-        if warp.cta.watch is not None:
-            warp.cta.watch.signal(warp, mma, op)
-            warp.cta.watch.observe(mma, mma, op)
         if eager:
             mma.complete()
         else:
@@ -139,8 +138,6 @@ def _operand_a(c: Compiler, op: hw.WgmmaIssue) -> Callable[[Warp, Registers | No
 
         def from_registers(warp: Warp, operand: Registers | None) -> Callable[[Mma], F32]:
             assert operand is not None
-            if warp.cta.watch is not None:
-                warp.watch_fragment(operand.shape.fragment, op, write=False)
             return lambda mma: to_f32(registers_to_rows(operand.data), type_)
 
         return from_registers
@@ -153,7 +150,6 @@ def _operand_a(c: Compiler, op: hw.WgmmaIssue) -> Callable[[Warp, Registers | No
         first = warp.index % 4 * WARP_ROWS
 
         def read(mma: Mma) -> F32:
-            _watch(mma, box, row, col, start, op)
             parts = []
             for block in range(blocks):
                 at = 64 * block + first
@@ -178,7 +174,6 @@ def _operand_b(c: Compiler, op: hw.WgmmaIssue) -> Callable[[Warp], Callable[[Mma
         box.check_pattern(warp, op)
 
         def read(mma: Mma) -> F32:
-            _watch(mma, box, row, col, start, op)
             values = to_f32(box.read(warp, start, row, col, box.rows, box.cols), type_)
             return values if transposed else values.T
 
@@ -203,18 +198,25 @@ def _shared_operand(c: Compiler, view: View, op: Op) -> Box:
     return box
 
 
-def _watch(mma: Mma, box: Box, row: int, col: int, start: int, op: Op) -> None:
-    warp = mma.of
-    if warp.cta.watch is not None:
-        units = box.units(row, col, start)
-        warp.watch_memory(box.tile.buffer, units, box.tile.size, op, write=False, proxy="async", agent=mma)
+def _watch(mma: Mma, boxes: list[Box], accumulate: bool) -> None:
+    """Tell a watcher what a warp's share of an MMA reads: all of B, and (as it is not said which rows) all of A."""
+    warp, watch = mma.of, mma.of.cta.watch
+    assert watch is not None
+    for registers in [mma.operand, mma.accumulator if accumulate else None]:
+        if registers is not None and registers.data is registers.shape.undefined and not registers.writing:
+            watch.undefined(warp, mma.op, registers.shape.fragment)
+    watch.multiply(warp, mma, [box.watched(*box.place(warp, mma.op)) for box in boxes], warp.committed + 1)
 
 
 # ----------------------------------------------------------------------------------------------------- commit and wait
 @handles(hw.WgmmaCommit)
 def _commit(c: Compiler, op: hw.WgmmaCommit) -> Code:
+    future = op.future.name if op.future is not None else None
+
     def run(warp: Warp) -> None:
         _group(warp, op)
+        for mma in warp.open:
+            mma.future = future
         warp.commits.append((warp.committed, warp.open))
         warp.open = []
         warp.committed += 1
@@ -240,10 +242,9 @@ def _wait(c: Compiler, op: hw.WgmmaWait) -> Code:
                 if not mma.done:
                     yield Waiting(op, partial(_done, mma), lambda: "an MMA")
                 mma.release()
-                if warp.cta.watch is not None:
-                    warp.cta.watch.signal(mma, mma, op)
-                    warp.observe(mma, op)
             warp.commits.popleft()
+        if warp.cta.watch is not None and due > 0:
+            warp.cta.watch.multiplied(warp, op, due)
 
     return c.preemptible(Code(blocking=run))
 

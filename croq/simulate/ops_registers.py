@@ -15,6 +15,7 @@ from croq.simulate.faults import fault
 from croq.simulate.machine import Warp
 from croq.simulate.registers import Shape
 from croq.simulate.views import data_of, linear, origin, outside_fault, slot_of
+from croq.simulate.watch import elements
 
 
 def lane_axes(mask: Array | None, axes: int) -> Array | None:
@@ -118,10 +119,13 @@ def _store(c: Compiler, op: hw.RegStore) -> Code:
         values = convert(find(warp).read(warp, op))
         index, inside = place(warp)
         mask = _both(inside, lane_axes(warp.active(), len(shape.dims)))
+        watch = warp.cta.watch
+        if watch is not None and watch.follows(view.root):
+            at = elements(view.root, np.broadcast_to(index, shape.dims), size, mask)
+            watch.touch(warp, op, at, write=True, together=matrix)
         if mask is not None:
             flags = np.broadcast_to(mask, shape.dims)
             index, values = np.broadcast_to(index, shape.dims)[flags], values[flags]
-        warp.watch_memory(view.root, index, size, op, write=True, proxy="generic")
         place.target(warp)[index] = values
 
     return c.preemptible(Code(run))

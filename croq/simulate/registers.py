@@ -26,7 +26,7 @@ from croq.simulate.faults import fault
 from croq.source import Span
 
 if TYPE_CHECKING:
-    from croq.simulate.machine import Warp
+    from croq.simulate.machine import Mma, Warp
 
 WARP = 32
 
@@ -113,21 +113,25 @@ class Registers:
         self.data = shape.undefined
         self.writing = 0
         self.reading = 0
-        self.user: Op | None = None  # the last WGMMA that took it
+        self.user: Mma | None = None  # the last WGMMA that took it
 
     def read(self, warp: Warp, op: Op) -> Array:
         if self.writing:
             raise self.busy("read", "writes", op)
-        if warp.cta.watch is not None:
-            warp.watch_fragment(self.shape.fragment, op, write=False)
+        if warp.cta.watch is not None and self.data is self.shape.undefined:
+            warp.cta.watch.undefined(warp, op, self.shape.fragment)
+        return self.data
+
+    def take(self, op: Op) -> Array:
+        """The contents for somebody who may not look at them."""
+        if self.writing:
+            raise self.busy("read", "writes", op)
         return self.data
 
     def write(self, data: Array, warp: Warp, op: Op) -> None:
         """Ordinary code puts `data` (of the right shape and type, never changed afterwards) there."""
         if self.writing or self.reading:
             raise self.busy("overwritten", "writes" if self.writing else "reads", op)
-        if warp.cta.watch is not None:
-            warp.watch_fragment(self.shape.fragment, op, write=True)
         self.data = data
         warp.unfenced.add(self)
 
@@ -145,12 +149,13 @@ class Registers:
     def busy(self, what: str, use: str, op: Op) -> Exception:
         name = self.shape.fragment.name
         labels: list[tuple[Span, str]] = []
-        if self.user is not None and self.user.span is not None:
-            labels.append((self.user.span, f"this MMA {use} it and has not been waited for"))
+        future = self.user.future if self.user is not None else None
+        if self.user is not None and self.user.op.span is not None:
+            labels.append((self.user.op.span, f"this MMA {use} it and has not been waited for"))
         return fault(
             "E-5018",
             op,
             f"fragment `{name}` is {what} while an MMA that {use} it is in flight",
             labels=labels,
-            hint="wait for the MMA first",
+            hint=f"`wait {future}` first" if future is not None else "wait for the MMA first",
         )

@@ -29,8 +29,10 @@ from croq.simulate.compiler import Compiler, Program
 from croq.simulate.dtypes import Array
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Cta
-from croq.simulate.memory import GlobalData, Watcher
+from croq.simulate.memory import GlobalData
+from croq.simulate.races import Races
 from croq.simulate.timeline_record import Recorder
+from croq.simulate.watch import Watcher
 
 STEP_LIMIT = 20_000_000  # iterations of loops that one warp may make in one block
 
@@ -81,6 +83,7 @@ def run(
     blocks: Sequence[Block] | None = None,
     progress: Callable[[int, int], None] | None = None,
     limit: int = STEP_LIMIT,
+    races: bool = False,
     watch: Callable[[Block], Watcher] | None = None,
     recorder: Recorder | None = None,
 ) -> Report:
@@ -88,10 +91,11 @@ def run(
 
     arrays: a NumPy array for each data parameter, by name, of the parameter's element type (ml_dtypes for bf16 and
     8-bit floats) and of any strides. scalars: a value for each scalar parameter. symbols: values of symbolic
-    dimensions; they are bound from the arrays' shapes when left out. schedule: `eager`, `lazy` or `random:SEED`.
-    blocks: which blocks of the grid to run, one after the other; all when left out. progress(done, total) is called
-    after each block. limit: loop iterations a warp may make in one block. watch: makes a watcher of memory accesses
-    for a block.
+    dimensions; they are bound from the arrays' shapes when left out. schedule: `eager`, `lazy`, `random:SEED` or
+    `hostile:K`. blocks: which blocks of the grid to run, one after the other; all when left out. progress(done, total)
+    is called after each block. limit: loop iterations a warp may make in one block. races: report accesses that
+    nothing orders (E-5040 and up). watch: makes another watcher of a block. recorder: is told what the warps do, of one
+    block; see `timeline`.
 
     Raises LaunchError (E-5001 to E-5007) for arguments that do not fit, SimulationFault (E-5010 and up) for what goes
     wrong on the simulated machine.
@@ -102,6 +106,7 @@ def run(
     grid = grid_of(kernel, {**bound, **_integers(scalars)})
     chosen = check_blocks(blocks, grid) if blocks is not None else _all_blocks(grid)
     data = {p: _data(p, arrays[p.name], bound) for p in kernel.params if p.shape is not None}
+    watch = Races(kernel) if races and watch is None else watch
     start = time.perf_counter()
     steps, times = 0, []
     with np.errstate(all="ignore"):
@@ -128,6 +133,8 @@ def _run(program: Program, cta: Cta) -> None:
     for warp in cta.warps:
         program.start(warp)
     schedules.run_cta(cta)
+    if cta.watch is not None:
+        cta.watch.end(cta)
 
 
 def _guarded(act: Callable[[], Any], kernel: Kernel, schedule: str, block: Any) -> Any:

@@ -1,13 +1,13 @@
-"""Timelines: one block of a kernel on a modelled time axis, as tracks of spans, and as a Chrome/Perfetto trace.
+"""Timelines: one block of a kernel on a modelled time axis, as tracks of spans.
 
-The block is executed once, eagerly, to record what each warp does (`timeline_record`); the record is laid out in time by
-a cost model (`timeline_replay`, `timeline_costs`). Cycles are modelled, not measured: a timeline shows what can overlap
-with what, and what waits for what, not how fast a kernel is.
+The block is executed once, eagerly, to record what each warp does (`timeline_record`); the record is laid out in time
+by a cost model (`timeline_replay`, `timeline_costs`); `timeline_trace` and `timeline_svg` show it. Cycles are modelled,
+not measured: a timeline shows what can overlap with what, and what waits for what, not how fast a kernel is.
 """
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -102,22 +102,23 @@ def timeline(
         raise argument_fault([make("E-5008", None, message, hint="show 1 or more iterations of the inner loops")])
     recorder = Recorder()
     run(kernel, arrays, scalars, symbols=symbols, schedule="eager", blocks=[block], recorder=recorder)
-    numbers = {warp: _numbered(sequence) for warp, sequence in recorder.steps.items()}
+    for sequence in recorder.steps.values():
+        _number(sequence)
     done = replay(recorder.steps)
-    end = _end(done, numbers, steps)
-    tracks = _limited([*_warp_tracks(done, numbers), *_async_tracks(done, numbers)], end)
+    end = _end(done, steps)
+    tracks = _limited([*_warp_tracks(done), *_async_tracks(done)], end)
     shown = max((s.end for track in tracks for s in track.spans), default=0.0)
     busy = tuple((a, min(b, shown)) for a, b in done.busy if a < shown)
-    all_steps = max((n[-1] for n in numbers.values() if n), default=0)
+    all_steps = max((sequence[-1].number for sequence in recorder.steps.values()), default=0)
     return Timeline(
         kernel.name, kernel.file.name, block, tuple(tracks), shown, done.end, min(steps, all_steps), all_steps, busy
     )
 
 
 # --------------------------------------------------------------------------------------------------- which part of it
-def _numbered(sequence: Sequence[Step]) -> list[int]:
-    """For each step of a warp the number of the inner iteration that it belongs to or comes after, from 1; 0 before."""
-    numbers, count = [], 0
+def _number(sequence: Sequence[Step]) -> None:
+    """Number the iterations of a warp's inner loops, and with them its steps."""
+    count = 0
     last: Any = None
     for step in sequence:
         loops = step.place.loops
@@ -125,19 +126,15 @@ def _numbered(sequence: Sequence[Step]) -> list[int]:
         if here is not None and here != last:
             count += 1
             last = here
-        numbers.append(count)
-    return numbers
+        step.number = count
 
 
-def _end(done: Replayed, numbers: Mapping[int, list[int]], steps: int) -> float:
+def _end(done: Replayed, steps: int) -> float:
     """When the last warp begins what comes after `steps` inner iterations; the end for a block that makes no more."""
-    if all(not counted or counted[-1] <= steps for counted in numbers.values()):
+    longer = [executed for executed in done.steps.values() if executed and executed[-1].step.number > steps]
+    if not longer:
         return done.end
-    return max(
-        max((e.end for e, n in zip(executed, numbers[warp], strict=True) if n <= steps), default=0.0)
-        for warp, executed in done.steps.items()
-        if numbers[warp] and numbers[warp][-1] > steps
-    )
+    return max(max((e.end for e in executed if e.step.number <= steps), default=0.0) for executed in longer)
 
 
 def _limited(tracks: Sequence[Track], end: float) -> list[Track]:
@@ -155,7 +152,7 @@ def _limited(tracks: Sequence[Track], end: float) -> list[Track]:
 
 
 # ------------------------------------------------------------------------------------------------------------ tracks
-def _warp_tracks(done: Replayed, numbers: Mapping[int, list[int]]) -> list[Track]:
+def _warp_tracks(done: Replayed) -> list[Track]:
     """A track for each warpgroup; several where its warps do different things."""
     tracks = []
     for group in sorted({warp // WARPGROUP for warp in done.steps}):
@@ -171,9 +168,11 @@ def _warp_tracks(done: Replayed, numbers: Mapping[int, list[int]]) -> list[Track
             else:
                 speakers[warp] = [warp]
         for speaker in sorted(speakers):
-            warps = tuple(sorted(speakers[speaker]))
-            name = f"{_role(done.steps[speaker])}{_warps(warps)}"
-            spans = [_span(e, n) for e, n in zip(done.steps[speaker], numbers[speaker], strict=True) if e.end > e.start]
+            roles = _roles(done.steps[speaker])
+            # Warps that are there without playing the role are not worth a mention.
+            warps = tuple(sorted(w for w in speakers[speaker] if w == speaker or roles in _all_roles(done.steps[w])))
+            name = f"{roles[-1]}: {_warps(warps)}" if roles else _warps(warps)
+            spans = [_span(e) for e in done.steps[speaker] if e.end > e.start]
             tracks.append(Track(name, "warps", warps, tuple(spans)))
     return tracks
 
@@ -181,13 +180,17 @@ def _warp_tracks(done: Replayed, numbers: Mapping[int, list[int]]) -> list[Track
 def _part_of(small: Sequence[Executed], large: Sequence[Executed]) -> bool:
     """Whether a warp's operations are some of another's, in the same order."""
     rest = iter(large)
-    return all(any(mine.step.op is theirs.step.op for theirs in rest) for mine in small)
+    mine = (e.step.op for e in small if e.step.kind != "fetch_wait")
+    return all(any(op is theirs.step.op for theirs in rest) for op in mine)
 
 
-def _role(executed: Sequence[Executed]) -> str:
-    """The innermost role that a warp plays, as the source says it."""
-    roles = max((e.step.place.roles for e in executed), key=len, default=())
-    return f"{roles[-1]}: " if roles else ""
+def _all_roles(executed: Sequence[Executed]) -> Counter[tuple[str, ...]]:
+    return Counter(e.step.place.roles for e in executed)
+
+
+def _roles(executed: Sequence[Executed]) -> tuple[str, ...]:
+    """The roles that a warp plays most of the time, the innermost last."""
+    return max(_all_roles(executed).items(), key=lambda item: (item[1], len(item[0])), default=((), 0))[0]
 
 
 def _warps(warps: Sequence[int]) -> str:
@@ -197,16 +200,15 @@ def _warps(warps: Sequence[int]) -> str:
     return f"warps {warps[0]}-{warps[-1]}" if whole else f"warps {', '.join(map(str, warps))}"
 
 
-def _async_tracks(done: Replayed, numbers: Mapping[int, list[int]]) -> list[Track]:
+def _async_tracks(done: Replayed) -> list[Track]:
     """The MMAs of each warpgroup; loads and stores, in as many tracks as are under way at once."""
     tracks = []
-    first = {id(e.step): n for warp, es in done.steps.items() for e, n in zip(es, numbers[warp], strict=True)}
     for leader in sorted({flight.warp for flight in done.mmas}):
-        spans = [_mma_span(f, first[id(f.step)]) for f in done.mmas if f.warp == leader]
+        spans = [_mma_span(f) for f in done.mmas if f.warp == leader]
         warps = tuple(range(leader, leader + WARPGROUP))
         tracks.append(Track(f"tensor cores for {_warps(warps)}", "mma", warps, tuple(spans)))
     for group, flights in (("load", done.loads), ("store", done.stores)):
-        lanes = _lanes([_move_span(f, first[id(f.step)]) for f in flights])
+        lanes = _lanes([_move_span(f) for f in flights])
         for index, lane in enumerate(lanes):
             name = f"TMA {group}s" if index == 0 else f"TMA {group}s {index + 1}"
             tracks.append(Track(name, group, (), tuple(lane)))  # type: ignore[arg-type]
@@ -226,12 +228,12 @@ def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
 
 
 # ------------------------------------------------------------------------------------------------------------- spans
-def _span(executed: Executed, number: int) -> Span:
+def _span(executed: Executed) -> Span:
     step = executed.step
     category, label = _described(step)
     details: dict[str, Any] = {"operation": step.op.NAME}
-    if number:
-        details["step"] = number
+    if step.number:
+        details["step"] = step.number
     if step.barrier is not None:
         slot = {"slot": step.barrier.slot} if isinstance(step.barrier, Mbarrier) else {}
         details |= {"event": step.barrier.name, **slot, "generation": step.generation}
@@ -240,7 +242,7 @@ def _span(executed: Executed, number: int) -> Span:
     return _placed(step.op, category, label, executed.start, executed.end, details)
 
 
-def _mma_span(flight: Flight, number: int) -> Span:
+def _mma_span(flight: Flight) -> Span:
     op = flight.step.op
     assert isinstance(op, hw.WgmmaIssue)
     b = _tile(op.b, flight.step.slot)
@@ -249,17 +251,17 @@ def _mma_span(flight: Flight, number: int) -> Span:
         "operation": op.NAME, "accumulator": op.acc.frag.name, "from_registers": isinstance(op.a, FragRef),
         "issued": flight.issued, "completes": flight.done.when, "instructions": costs.mma_instructions(op)[0],
     }  # fmt: skip
-    if number:
-        details["step"] = number
+    if flight.step.number:
+        details["step"] = flight.step.number
     label = f"{op.acc.frag.name} {'+=' if op.accumulate else '='} {a} x {b}"
     return _placed(op, "mma", label, flight.start, flight.end, details)
 
 
-def _move_span(flight: Flight, number: int) -> Span:
+def _move_span(flight: Flight) -> Span:
     step = flight.step
     details: dict[str, Any] = {"operation": step.op.NAME, "bytes": int(step.amount), "transfer_starts": flight.start}
-    if number:
-        details["step"] = number
+    if step.number:
+        details["step"] = step.number
     if step.barrier is not None:
         details |= {"event": step.barrier.name, "generation": step.generation}
     category, label = _described(step)
@@ -274,30 +276,48 @@ def _placed(op: Op, category: Category, label: str, start: float, end: float, de
 
 def _described(step: Step) -> tuple[Category, str]:
     """What kind of thing a step is, and its name on the track."""
-    op = step.op
     name = step.barrier.name if step.barrier is not None else ""
     match step.kind:
         case "wait":
             return "wait", f"wait {name}"
         case "arrive":
             return "sync", f"arrive {name}"
-        case "sync" | "sync_arrive":
-            return ("wait" if step.kind == "sync" else "sync"), f"{'sync' if step.kind == 'sync' else 'arrive'} {name}"
+        case "sync":
+            return "wait", f"sync {_barrier_name(step)}"
+        case "sync_arrive":
+            return "sync", f"arrive {_barrier_name(step)}"
+        case "fetch_wait":
+            return "wait", f"wait {_worked_on(step.op).removeprefix('load ')}"
         case "mma_wait":
             return "wait", f"wait MMA, {int(step.amount)} left"
         case "store_wait":
             return "wait", "wait store"
         case "mma" | "mma_commit":
             return "issue", "issue MMA"
-    if isinstance(op, hw.BulkTensorLoad):
-        return "load", f"load {_tile(op.dest, step.slot)}"
-    if isinstance(op, hw.BulkTensorStore):
-        return "store", f"store {op.map.param.name}"
-    if isinstance(op, (hw.CopyTile, hw.FillTile)):
-        return "copy", f"copy {_tile(op.dest, step.slot)}"
+    return _moved_or_worked(step)
+
+
+def _moved_or_worked(step: Step) -> tuple[Category, str]:
+    match op := step.op:
+        case hw.BulkTensorLoad():
+            return "load", f"load {_tile(op.dest, step.slot)}"
+        case hw.BulkTensorStore():
+            return "store", f"store {op.map.param.name}"
+        case hw.CopyTile() | hw.FillTile():
+            return "copy", f"copy {_tile(op.dest, step.slot)}"
+        case LoadElement() | StoreElement():
+            return "copy", _worked_on(op)
     if step.kind == "work":
         return ("math" if step.work.xu >= 1 else "work"), _worked_on(op)
     return "sync", op.NAME
+
+
+def _barrier_name(step: Step) -> str:
+    """Of a named barrier: what it is for, else its number."""
+    event = getattr(step.op, "event", None)
+    if event is not None:
+        return str(event.name)
+    return "CTA" if isinstance(step.op, hw.CtaSync) else f"barrier {getattr(step.op, 'barrier', '')}"
 
 
 def _tile(view: View, slot: int | None) -> str:
@@ -327,40 +347,3 @@ def _worked_on(op: Op) -> str:
         case Call():
             return op.callee
     return op.NAME
-
-
-# ------------------------------------------------------------------------------------------------------------- trace
-def to_trace(timelines: Sequence[Timeline]) -> str:
-    """Chrome's trace format, which Perfetto reads (ui.perfetto.dev): a process a launch, a thread a track.
-
-    A cycle is written as a nanosecond. Equal timelines give equal bytes.
-    """
-    events: list[dict[str, Any]] = []
-    for process, shown in enumerate(timelines):
-        name = f"{shown.kernel}, block {shown.block}: {MODEL}"
-        events.append({"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}})
-        for thread, track in enumerate(shown.tracks):
-            place = {"pid": process, "tid": thread}
-            events.append({"ph": "M", **place, "name": "thread_name", "args": {"name": track.name}})
-            events.append({"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": thread}})
-            events += [{"ph": "X", **place, **_event(span)} for span in track.spans]
-    facts = [
-        {
-            "kernel": t.kernel, "file": t.file, "block": list(t.block), "cycles": round(t.cycles), "total": round(t.total),
-            "steps": t.steps, "all_steps": t.all_steps, "tensor_cores_busy": round(t.utilisation, 4),
-        }
-        for t in timelines
-    ]  # fmt: skip
-    head = {"model": MODEL, "unit": "a nanosecond is a cycle", "launches": facts}
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events)
-    return f'{{"displayTimeUnit":"ns","otherData":{json.dumps(head)},"traceEvents":[\n{lines}\n]}}\n'
-
-
-def _event(span: Span) -> dict[str, Any]:
-    start, end = round(span.start, 1), round(span.end, 1)
-    times = ("completes", "issued", "transfer_starts")
-    args = {key: round(value, 1) if key in times else value for key, value in span.details.items()}
-    source = {"line": span.line, "source": span.text} if span.line else {}
-    # Microseconds with four decimals hold tenths of nanoseconds exactly.
-    ts, dur = round(start / 1000, 4), round((end - start) / 1000, 4)
-    return {"name": span.label, "cat": span.category, "ts": ts, "dur": dur, "args": {**source, **args}}

@@ -292,4 +292,3 @@ def _binary(op: scalar.Binary) -> Work:
     if op.op == "div":
         return Work(xu=1, fma=2)
     return Work(fma=1) if op.op in ("add", "sub", "mul") else Work(alu=1)
-

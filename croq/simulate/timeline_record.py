@@ -7,13 +7,14 @@ counts for. That makes records of an eager run good for any other order of the s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from croq.ir import hw, scalar
-from croq.ir.core import Op
+from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Event, View
 from croq.ir.types import BYTES
 from croq.simulate import timeline_costs as costs
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from croq.simulate.machine import Warp
 
 Kind = Literal[
-    "work", "copy", "pause", "wait", "arrive", "sync", "sync_arrive", "load", "store", "store_commit", "store_wait",
-    "mma", "mma_commit", "mma_wait",
+    "work", "fetch", "fetch_wait", "copy", "pause", "wait", "arrive", "sync", "sync_arrive",
+    "load", "store", "store_commit", "store_wait", "mma", "mma_commit", "mma_wait",
 ]  # fmt: skip
 
 
@@ -52,8 +53,10 @@ class Step:
     """One execution of an operation by one warp.
 
     `barrier` and `generation` (from 0; -1: complete from the start) say which phase it waits for or counts for.
-    `amount`: arrivals, bytes of a copy, depth of a wait, cycles of a pause. `slot`: of the buffer that a copy or an MMA uses.
-    `trips`: iteration of each loop in `place`.
+    `amount`: arrivals, bytes of a copy, depth of a wait, cycles of a pause. `slot`: of the buffer
+    that a copy or an MMA uses. `trips`: iteration of each loop in `place`. `after`: of a fetch (a load of one element)
+    the fetches that its address comes from. `number`: the warp's iteration of inner loops that it belongs to or comes
+    after, from 1; 0 before the first.
     """
 
     op: Op
@@ -65,6 +68,8 @@ class Step:
     generation: int = -1
     amount: float = 0
     slot: int | None = None
+    after: frozenset[Op] = frozenset()
+    number: int = 0
 
 
 Make = Callable[["Warp"], list[Step]]
@@ -138,9 +143,30 @@ class Recorder:
     def _wrap(self, code: Code, probe: _Probe, op: Op) -> Code:
         from croq.simulate.compiler import Code
 
+        note = self._note(probe.make, op)
+        before, after = (_no_note, note) if probe.after else (note, _no_note)
+        plain = code.plain
+        if plain is None:
+            waits = code.as_blocking()
+
+            def run_blocking(warp: Warp) -> Generator[Any, None, None]:
+                before(warp)
+                yield from waits(warp)
+                after(warp)
+
+            return Code(blocking=run_blocking, exits=code.exits)
+
+        def run(warp: Warp) -> None:
+            before(warp)
+            plain(warp)
+            after(warp)
+
+        return Code(run, exits=code.exits)
+
+    def _note(self, make: Make, op: Op) -> Callable[[Warp], None]:
+        """Adds to the record what `make` says of an operation."""
         trips = tuple(self._trips)
         leads = [counter for counter in self._counters if counter.leader is op]
-        make = probe.make
 
         def note(warp: Warp) -> None:
             for counter in leads:
@@ -150,29 +176,11 @@ class Recorder:
                 step.trips = now
                 self.steps.setdefault(warp.index, []).append(step)
 
-        plain, blocking = code.plain, code.blocking
-        if plain is not None:
-            inner = plain
+        return note
 
-            def run(warp: Warp) -> None:
-                if not probe.after:
-                    note(warp)
-                inner(warp)
-                if probe.after:
-                    note(warp)
 
-            return Code(run, exits=code.exits)
-        assert blocking is not None
-        waits = blocking
-
-        def run_blocking(warp: Warp) -> Generator[Any, None, None]:
-            if not probe.after:
-                note(warp)
-            yield from waits(warp)
-            if probe.after:
-                note(warp)
-
-        return Code(blocking=run_blocking, exits=code.exits)
+def _no_note(warp: Warp) -> None:
+    pass
 
 
 # -------------------------------------------------------------------------------------------------- what is recorded
@@ -191,8 +199,27 @@ def _probe(c: Compiler, op: Op, place: Place) -> _Probe | None:
     kind, amount = _simple(op)
     if kind is not None:
         return _Probe(lambda warp: [Step(op, kind, place, amount=amount)])
+    if isinstance(op, scalar.LoadElement) and (work := costs.of_register_op(op)) != NOTHING:
+        after = frozenset(_fetches(op))
+        return _Probe(lambda warp: [Step(op, "fetch", place, work=work, after=after)])
     work = costs.of_map(op) if isinstance(op, hw.RegMap) else costs.of_register_op(op)
     return _Probe(lambda warp: [Step(op, "work", place, work=work)]) if work != NOTHING else None
+
+
+def _fetches(op: Op) -> set[Op]:
+    """The loads of elements that an operation's operands are computed from."""
+    found: set[Op] = set()
+    todo = [value.op for value in op.operands()]
+    seen: set[Op] = set()
+    while todo:
+        source = todo.pop()
+        if source is None or source in seen:
+            continue
+        seen.add(source)
+        if isinstance(source, scalar.LoadElement):
+            found.add(source)
+        todo += [value.op for value in source.operands()]
+    return found
 
 
 def _simple(op: Op) -> tuple[Kind | None, float]:
@@ -216,9 +243,7 @@ def _simple(op: Op) -> tuple[Kind | None, float]:
 
 
 def _mbarrier(c: Compiler, op: hw.MbarrierArrive | hw.MbarrierExpectTx | hw.MbarrierWait, place: Place) -> _Probe:
-    from croq.simulate.ops_barrier import barriers
-
-    find = barriers(c, op.event, op.slot, op)
+    find = _barriers(c, op.event, op.slot, op)
     if isinstance(op, hw.MbarrierWait):
         return _Probe(lambda w: [Step(op, "wait", place, barrier=b, generation=b.phase - 1) for b in find(w)], True)
 
@@ -227,6 +252,21 @@ def _mbarrier(c: Compiler, op: hw.MbarrierArrive | hw.MbarrierExpectTx | hw.Mbar
         return [Step(op, "arrive", place, barrier=b, generation=b.phase, amount=count) for b, count in found]
 
     return _Probe(arrive)
+
+
+def _barriers(c: Compiler, event: Event, slot: Value | None, op: Op) -> Callable[[Warp], dict[Mbarrier, int]]:
+    """The barriers that the active lanes name, and how many lanes name each."""
+    number = c.getter(slot)
+
+    def find(warp: Warp) -> dict[Mbarrier, int]:
+        at = number(warp)
+        slots = [at] * warp.mask.bit_count()
+        if hasattr(at, "flat"):
+            slots = [at.flat[lane] for lane in range(len(at.flat)) if warp.mask >> lane & 1]
+        counts = Counter(map(int, slots))
+        return {warp.cta.barriers.slot(event, number, op): count for number, count in counts.items()}
+
+    return find
 
 
 def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: Place) -> _Probe:
@@ -242,9 +282,7 @@ def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: 
 
 
 def _load(c: Compiler, op: hw.BulkTensorLoad, place: Place) -> _Probe:
-    from croq.simulate.ops_barrier import barriers
-
-    find, slot, size = barriers(c, op.event, op.slot, op), _slot(c, op.dest), _box_bytes(op)
+    find, slot, size = _barriers(c, op.event, op.slot, op), _slot(c, op.dest), _box_bytes(op)
     return _Probe(
         lambda warp: [
             Step(op, "load", place, barrier=b, generation=b.phase, amount=size, slot=slot(warp))

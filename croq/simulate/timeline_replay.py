@@ -15,32 +15,20 @@ Times are cycles, as floats; equal records give equal times.
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from croq.ir import hw
+from croq.ir.core import Op
 from croq.simulate import timeline_costs as costs
-from croq.simulate.timeline_costs import Work, cycles
+from croq.simulate.faults import fault
+from croq.simulate.timeline_costs import cycles
+from croq.simulate.timeline_engine import QUARTERS, Engine, Process, Server, Signal
 from croq.simulate.timeline_record import Step
 
-QUARTERS = 4
 WARPGROUP = 4  # warps
-_SLACK = 1e-6  # cycles: what is left of a statement that counts as nothing
-
-
-class Signal:
-    """Something that happens once, after `pending` parts of it have."""
-
-    def __init__(self, pending: int = 1) -> None:
-        self.pending = pending
-        self.when: float | None = None
-        self.waiting: list[Process] = []
-
-
-Process = Generator["float | Signal | Work", None, None]  # yields a delay, what it waits for, or work to be done
 
 
 @dataclass(eq=False)
@@ -50,7 +38,7 @@ class Executed:
     step: Step
     warp: int
     start: float
-    end: float = 0
+    end: float = -1.0  # not yet
     completes: float | None = None
 
 
@@ -80,150 +68,8 @@ class Replayed:
     end: float
 
 
-@dataclass
-class _Task:
-    remaining: float  # cycles that it would take alone
-    demand: tuple[float, ...]  # share of each pipe at full speed
-    process: Process
-    speed: float = 1.0
-
-
-class _Quarter:
-    """The pipes of one quarter of the SM, shared by the warps that work at the same time."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.tasks: list[_Task] = []
-        self._settled = 0.0
-        self._version = 0
-
-    def add(self, work: Work, process: Process) -> None:
-        pipes = work.pipes
-        alone = max(pipes)
-        self._settle()
-        self.tasks.append(_Task(alone, tuple(p / alone for p in pipes), process))
-        self.reschedule()
-
-    def _settle(self) -> None:
-        elapsed = self.engine.now - self._settled
-        for task in self.tasks:
-            task.remaining -= elapsed * task.speed
-        self._settled = self.engine.now
-
-    def reschedule(self) -> None:
-        """Speeds from now on: a task is as fast as the most wanted of its pipes lets it be."""
-        self._settle()
-        self._version += 1
-        if not self.tasks:
-            return
-        wanted = [sum(task.demand[p] for task in self.tasks) for p in range(len(self.tasks[0].demand))]
-        capacity = self.engine.capacity
-        crowd = [max(1.0, want / have) for want, have in zip(wanted, capacity, strict=True)]
-        for task in self.tasks:
-            task.speed = 1 / max(c for c, share in zip(crowd, task.demand, strict=True) if share > 0)
-        version = self._version
-        self.engine.at(min(task.remaining / task.speed for task in self.tasks), lambda: self._tick(version))
-
-    def _tick(self, version: int) -> None:
-        if version != self._version:
-            return
-        self._settle()
-        over = [task for task in self.tasks if task.remaining <= _SLACK]
-        self.tasks = [task for task in self.tasks if task.remaining > _SLACK]
-        self.reschedule()
-        for task in over:
-            self.engine.resume(task.process)
-
-
-class _Server:
-    """Serves one request after the other, in the order of their coming."""
-
-    def __init__(self) -> None:
-        self.free = 0.0
-
-    def serve(self, now: float, duration: float) -> tuple[float, float]:
-        start = max(now, self.free)
-        self.free = start + duration
-        return start, self.free
-
-
-class Engine:
-    """The clock, and what is shared."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.busy: list[tuple[float, float]] = []
-        self._tensor_until = 0.0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
-        self._quarters = [_Quarter(self) for _ in range(QUARTERS)]
-        self._quarter_of: dict[Process, int] = {}
-
-    @property
-    def capacity(self) -> tuple[float, ...]:
-        """What issue, FMA, ALU, XU and LSU can do now."""
-        if self._tensor_until > self.now + _SLACK:
-            return 1, 1 / cycles("fma.under_mma"), 1 / cycles("alu.under_mma"), 1, 1
-        return 1, 1, 1, 1, 1
-
-    def at(self, delay: float, act: Callable[[], None]) -> None:
-        self._count += 1
-        heapq.heappush(self._events, (self.now + max(delay, 0.0), self._count, act))
-
-    def start(self, process: Process, quarter: int) -> None:
-        self._quarter_of[process] = quarter
-        self.at(0, lambda: self.resume(process))
-
-    def resume(self, process: Process) -> None:
-        """Let a process run until it has to wait."""
-        while True:
-            try:
-                want = next(process)
-            except StopIteration:
-                return
-            if isinstance(want, Signal):
-                if want.when is not None:
-                    continue
-                want.waiting.append(process)
-            elif isinstance(want, Work):
-                self._quarters[self._quarter_of[process]].add(want, process)
-            else:
-                self.at(want, lambda: self.resume(process))
-            return
-
-    def hit(self, signal: Signal, count: int = 1) -> None:
-        """So many parts of something happen now."""
-        signal.pending -= count
-        if signal.pending <= 0 and signal.when is None:
-            signal.when = self.now
-            for process in signal.waiting:
-                self.at(0, lambda process=process: self.resume(process))  # type: ignore[misc]
-            signal.waiting = []
-
-    def tensor(self, start: float, end: float) -> None:
-        """The tensor cores work from `start` to `end`; ALU and FMA slow down as long as they do."""
-        if self.busy and start <= self.busy[-1][1]:
-            self.busy[-1] = self.busy[-1][0], end
-        else:
-            self.busy.append((start, end))
-        if self._tensor_until <= self.now:
-            self._tensor_until = end
-            self._changed()
-        self._tensor_until = end
-        self.at(end - self.now, self._changed)
-
-    def _changed(self) -> None:
-        for quarter in self._quarters:
-            quarter.reschedule()
-
-    def run(self) -> None:
-        while self._events:
-            self.now, _, act = heapq.heappop(self._events)
-            act()
-
-
-class _Issued:
-    """What one warp has started and not waited for: operations not committed yet, then groups of them."""
+class _Groups:
+    """Operations of one kind that a warp has started: not committed ones, then groups of them."""
 
     def __init__(self) -> None:
         self.open: list[Flight] = []
@@ -238,6 +84,14 @@ class _Issued:
         return [f for group in self.groups[: max(0, len(self.groups) - depth)] for f in group]
 
 
+class _Issued:
+    """What one warp has started, and how many MMAs."""
+
+    def __init__(self) -> None:
+        self.mmas, self.stores = _Groups(), _Groups()
+        self.count = 0
+
+
 class _Replay:
     def __init__(self, steps: Mapping[int, Sequence[Step]]) -> None:
         self.steps = steps
@@ -247,7 +101,7 @@ class _Replay:
         self.mmas: dict[tuple[int, int], Flight] = {}  # by warpgroup and number
         self.members: dict[tuple[int, int], int] = defaultdict(int)  # warps that execute an MMA
         self.queues: dict[int, deque[Signal]] = defaultdict(deque)  # instructions in flight, by warpgroup
-        self.tensor, self.loads, self.stores = _Server(), _Server(), _Server()
+        self.tensor, self.loads, self.stores = Server(), Server(), Server()
         for warp, sequence in steps.items():
             self._survey(warp, sequence)
 
@@ -266,17 +120,28 @@ class _Replay:
         for warp in self.steps:
             self.engine.start(self._warp(warp), warp % QUARTERS)
         self.engine.run()
+        self._check()
         ends = [executed.end for done in self.out.steps.values() for executed in done]
         flights = [f.done.when or 0 for f in (*self.out.mmas, *self.out.loads, *self.out.stores)]
         self.out.end = max([0.0, *ends, *flights])
         return self.out
 
+    def _check(self) -> None:
+        """Every warp has come to its end: an order in which the kernel has run is an order in which it can run."""
+        for warp, steps in self.steps.items():
+            done = [e for e in self.out.steps[warp] if e.step.kind != "fetch_wait"]
+            if len(done) < len(steps) or (done and done[-1].end < done[-1].start):
+                stuck = done[-1].step.op
+                notes = ["a timeline is made of an eager run; this is a fault of croq, or the kernel has a race"]
+                raise fault("E-5099", stuck, f"the timeline stops: warp {warp} waits for ever", notes=notes)
+
     # ---------------------------------------------------------------------------------------------------- warps
     def _warp(self, warp: int) -> Process:
-        engine = self.engine
-        mmas, stores = _Issued(), _Issued()
-        number = 0
+        engine, issued = self.engine, _Issued()
+        fetched: dict[Op, tuple[Step, float]] = {}  # loads of elements under way, and when they arrive
         for step in self.steps[warp]:
+            if fetched and (step.kind != "fetch" or not step.after.isdisjoint(fetched)):
+                yield from self._arrive(warp, fetched)
             executed = Executed(step, warp, engine.now)
             self.out.steps[warp].append(executed)
             match step.kind:
@@ -284,32 +149,51 @@ class _Replay:
                     if max(step.work.pipes) > 0:
                         yield step.work
                     yield step.work.latency
+                case "fetch":
+                    yield replace(step.work, latency=0)
+                    fetched[step.op] = step, engine.now + step.work.latency
                 case "pause":
                     yield step.amount
                 case "wait" | "sync" | "arrive" | "sync_arrive":
                     yield from self._barrier(step, executed)
-                case "load":
-                    yield cycles("tma.issue")
-                    self._load(step, warp)
-                case "store":
-                    yield cycles("tma.issue")
-                    stores.open.append(self._store(step, warp))
-                case "mma":
-                    flight = self._join(warp, number, step)
-                    number += 1
-                    mmas.open.append(flight)
-                    assert flight.ready is not None
-                    yield flight.ready
-                case "mma_commit" | "store_commit":
-                    (mmas if step.kind == "mma_commit" else stores).commit()
-                    yield cycles("wgmma.fence" if step.kind == "mma_commit" else "tma.issue")
-                case "mma_wait" | "store_wait":
-                    waited = mmas if step.kind == "mma_wait" else stores
-                    for flight in waited.due(int(step.amount)):
-                        yield flight.done
-                        executed.completes = max(executed.completes or 0, flight.done.when or 0)
-                    yield cycles("wgmma.wait" if step.kind == "mma_wait" else "tma.issue")
+                case _:
+                    yield from self._asynchronous(step, executed, issued)
             executed.end = engine.now
+
+    def _asynchronous(self, step: Step, executed: Executed, issued: _Issued) -> Process:
+        """Issue, commit, or wait for what the copy engine and the tensor cores do."""
+        warp = executed.warp
+        groups = issued.mmas if step.kind.startswith("mma") else issued.stores
+        match step.kind:
+            case "load":
+                yield cycles("tma.issue")
+                self._load(step, warp)
+            case "store":
+                yield cycles("tma.issue")
+                groups.open.append(self._store(step, warp))
+            case "mma":
+                flight = self._join(warp, issued.count, step)
+                issued.count += 1
+                groups.open.append(flight)
+                assert flight.ready is not None
+                yield flight.ready
+            case "mma_commit" | "store_commit":
+                groups.commit()
+                yield cycles("wgmma.fence" if step.kind == "mma_commit" else "tma.issue")
+            case _:
+                for flight in groups.due(int(step.amount)):
+                    yield flight.done
+                    executed.completes = max(executed.completes or 0, flight.done.when or 0)
+                yield cycles("wgmma.wait" if step.kind == "mma_wait" else "tma.issue")
+
+    def _arrive(self, warp: int, fetched: dict[Op, tuple[Step, float]]) -> Process:
+        """Wait for all loads of elements that are under way: what comes next may use them."""
+        step, when = max(fetched.values(), key=lambda item: item[1])
+        fetched.clear()
+        waiting = Executed(replace(step, kind="fetch_wait"), warp, self.engine.now, completes=when)
+        self.out.steps[warp].append(waiting)
+        yield when - self.engine.now
+        waiting.end = self.engine.now
 
     def _barrier(self, step: Step, executed: Executed) -> Process:
         engine = self.engine
@@ -348,7 +232,7 @@ class _Replay:
         self._transfer(flight, self.stores, cycles("tma.store"), lambda: None)
         return flight
 
-    def _transfer(self, flight: Flight, server: _Server, latency: float, then: Callable[[], None]) -> None:
+    def _transfer(self, flight: Flight, server: Server, latency: float, then: Callable[[], None]) -> None:
         engine = self.engine
         flight.start, free = server.serve(engine.now, flight.step.amount / cycles("tma.bytes"))
         flight.end = free + latency

@@ -13,6 +13,7 @@ from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
 from croq.simulate.machine import Warp
 from croq.simulate.memory import GlobalData, SharedTile
+from croq.simulate.watch import Place, Units, whole
 
 Locate = Callable[[Warp], list[Scalar]]
 
@@ -135,6 +136,7 @@ class Box:
         self.row_pattern = rows
         self.rows = len(rows)
         self.contiguous = bool((np.diff(rows) == 1).all())
+        self._places: dict[tuple[int, int, int], Place] = {}
 
     def place(self, warp: Warp, op: Op) -> tuple[int, int, int]:
         """Byte offset of the slot, first row, first column; checked to lie inside the tile."""
@@ -166,10 +168,19 @@ class Box:
         index = tile.index[row : row + rows, col : col + cols]
         return shared.typed(tile.dtype)[start // tile.size :].take(index)
 
-    def units(self, row: int, col: int, start: int) -> Array:
-        """Element numbers (from the start of shared memory) of the whole box, for a watcher."""
-        index = self.tile.index[row + self.row_pattern][:, col : col + self.cols]
-        return (index + start // self.tile.size).reshape(-1)
+    def watched(self, start: int, row: int, col: int) -> Place:
+        """The whole box, for a watcher."""
+        found = self._places.get((start, row, col))
+        if found is None:
+            found = self._places[start, row, col] = Place(self.tile.buffer, lambda: self._units(start, row, col))
+        return found
+
+    def _units(self, start: int, row: int, col: int) -> Units:
+        tile, per = self.tile, self.tile.per_chunk
+        if tile.chunks is not None and col % per == 0 and self.cols % per == 0:
+            chunks = tile.chunks[row + self.row_pattern][:, col // per : (col + self.cols) // per]
+            return whole(chunks + start // 16, 16)
+        return whole(tile.index[row + self.row_pattern][:, col : col + self.cols] + start // tile.size, tile.size)
 
 
 def data_of(c: Compiler, param: Param, op: Op) -> GlobalData:

@@ -1,6 +1,7 @@
 """Synchronisation that is proved before it runs (docs/memory-model.md)."""
 
-from croq.verify.check import Options, verify_protocol
+from croq.verify.blame import blame
+from croq.verify.check import THOROUGH, Options, verify_protocol
 from croq.verify.verdict import Coverage, LoopCoverage, Verdict
 
-__all__ = ["Coverage", "LoopCoverage", "Options", "Verdict", "verify_protocol"]
+__all__ = ["THOROUGH", "Coverage", "LoopCoverage", "Options", "Verdict", "blame", "verify_protocol"]

@@ -29,7 +29,7 @@ from croq.verify.barrier_faults import (
     unfenced_init,
 )
 from croq.verify.program import Site
-from croq.verify.state import Clock, Epoch, State, Warp
+from croq.verify.state import Clock, Closing, Epoch, State, Warp
 from croq.verify.values import Scalar
 
 
@@ -54,7 +54,8 @@ class Bar:
     expected: int = 0
     last_load: tuple[int, Site, int] | None = None  # completion it counts on, site, moment
     moment: int = -1  # of the last completion
-    reader: Site | None = None
+    arrivers: Closing = field(default_factory=list)
+    closings: list[Closing] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -75,10 +76,18 @@ class Named:
     inside: list[tuple[Warp, tuple[int, ...]]] = field(default_factory=list)
     event: Event | None = None
     moment: int = -1
+    arrivers: list[Epoch] = field(default_factory=list)
+    closings: list[Closing] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        return f"`{self.event.name}`" if self.event is not None else f"barrier {self.number}"
+        return f"`{self.event.name}`" if self.event is not None else self.title
+
+    @property
+    def title(self) -> str:
+        if self.event is not None:
+            return self.event.name
+        return f"barrier {self.number}" if self.number else "the CTA's barrier"
 
 
 class Barriers(State):
@@ -129,10 +138,12 @@ class Barriers(State):
             lanes = self.lanes[agent].bit_count()
             text = f"expect {size} bytes on {bar.name}" if size else f"arrive {bar.name}"
             moment = self.note(warp, site, f"{text} #{bar.done + 1}", (bar.moment,), {bar.event})
-            if self.vc[agent][self.half + bar.component] < bar.done and bar.event in self.waited:
+            if self.completed(agent, bar.component, bar.closings) < bar.done and bar.event in self.waited:
                 raise mixed(bar, site, warp, moment)
             if lanes > bar.pending:
                 raise too_many(bar, site, warp, moment)
+            if bar.arrivers is not None:
+                bar.arrivers.append((agent, self.vc[agent][agent]))
             bar.arrived = self.vc[agent] if bar.arrived is None else self.merged((bar.arrived, self.vc[agent]))
             self.step(agent)
             bar.arrivals.append((warp.index, site, moment))
@@ -146,7 +157,7 @@ class Barriers(State):
 
         Returns when its writes are certainly over.
         """
-        if self.vc[agent][self.half + bar.component] < bar.done:
+        if self.completed(agent, bar.component, bar.closings) < bar.done:
             raise late_bytes(bar, site, warp, moment)
         assert bar.born is not None
         fence = bar.born[1]
@@ -154,6 +165,8 @@ class Barriers(State):
             raise unfenced_init(bar, site, warp, moment)
         issued = [0] * self.half + self.vc[agent][self.half :]
         bar.arrived = issued if bar.arrived is None else self.merged((bar.arrived, issued))
+        bar.arrivers = None
+        self.step(agent)
         bar.tx -= size
         bar.landed += size
         end = (bar.component, bar.done + 1)
@@ -178,6 +191,8 @@ class Barriers(State):
         clock = list(clock)
         clock[bar.component] = clock[self.half + bar.component] = bar.done
         bar.last, bar.arrived = clock, None
+        bar.closings.append(bar.arrivers)
+        bar.arrivers = []
         bar.moment = self.note(None, site, f"{bar.name} #{bar.done} completes", [m for *_, m in bar.arrivals])
         bar.waits, bar.arrivals = [], []
         bar.pending, bar.tx, bar.landed, bar.expected = bar.count, 0, 0, 0
@@ -190,7 +205,7 @@ class Barriers(State):
         for agent in self.acting(warp, mask):
             bar = self.bar(warp, agent, site, slot)
             sign = self.number(parity, agent, f"the parity of the wait for `{bar.event.name}`", site.op)
-            known = self.vc[agent][self.half + bar.component]
+            known = self.completed(agent, bar.component, bar.closings)
             target = known if known & 1 != sign & 1 else known + 1
             if bar.done < target:
                 bar.asleep.append(warp)
@@ -201,7 +216,7 @@ class Barriers(State):
         return False
 
     def _returned(self, warp: Warp, agent: int, site: Site, bar: Bar, parity: Scalar) -> None:
-        known = self.vc[agent][self.half + bar.component]
+        known = self.completed(agent, bar.component, bar.closings)
         sign = self.number(parity, agent, "the parity", site.op)
         target = known if known & 1 != sign & 1 else known + 1
         moment = self.note(
@@ -234,13 +249,11 @@ class Barriers(State):
     def _bar_arrive(self, warp: Warp, mask: int, site: Site, number: int, count: int, what: str) -> Named:
         barrier = self.named[number]
         barrier.event = site.objects.get("event")
-        moment = self.note(
-            warp, site, f"{what} {barrier.name.strip('`')}", (barrier.moment,), {barrier.event or number}
-        )
+        moment = self.note(warp, site, f"{what} {barrier.title}", (barrier.moment,), {barrier.event or number})
         if mask != warp.base:
             raise partial(warp, site, f"{barrier.name} counts whole warps", moment)
         if warp.index in barrier.warps or any(
-            self.vc[a][self.half + barrier.component] < barrier.done for a in self.acting(warp, mask)
+            self.completed(a, barrier.component, barrier.closings) < barrier.done for a in self.acting(warp, mask)
         ):
             raise named_mixed(barrier, site, warp, moment)
         if barrier.count not in (0, count) or barrier.threads + 32 > count:
@@ -250,6 +263,7 @@ class Barriers(State):
         clocks = [self.vc[a] for a in self.acting(warp, mask)]
         barrier.arrived = self.merged(clocks if barrier.arrived is None else [barrier.arrived, *clocks])
         for agent in self.acting(warp, mask):
+            barrier.arrivers.append((agent, self.vc[agent][agent]))
             self.step(agent)
         barrier.warps[warp.index] = (site, moment)
         return barrier
@@ -258,6 +272,8 @@ class Barriers(State):
         if barrier.threads < barrier.count:
             return
         barrier.done += 1
+        barrier.closings.append(barrier.arrivers)
+        barrier.arrivers = []
         clock = barrier.arrived
         assert clock is not None
         clock = list(clock)

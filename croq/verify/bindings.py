@@ -25,6 +25,7 @@ from croq.ir.scalar import (
     Unary,
     VarDeclare,
     VarGet,
+    While,
 )
 from croq.ir.types import INTEGERS
 from croq.verify.program import Load, Program
@@ -169,12 +170,15 @@ class Bindings:
         relevant = program.slice.relevant
         self.counts = [op.count for op in relevant if isinstance(op, For)]
         self.roots = self._roots(relevant)
-        leaves = {leaf for root in self.roots for leaf in self.expressions.leaves(root)}
+        leaves = self.inputs(self.roots)
+        loops = [op.condition for op in relevant if isinstance(op, While)]
+        self.driving = self.inputs([*self.counts, *loops])  # what decides how often loops run
         self.axes = sorted(axis for kind, axis in leaves if kind == "block")
         declared = [op for op in self.kernel.walk() if isinstance(op, Symbol) and op.result.type in INTEGERS]
         names = [*self.kernel.symbols(), *(op.symbol for op in declared)]
         names += [s for dim in self.kernel.grid for s in sorted(dim.symbols())]
         self.symbols = list(dict.fromkeys(names))
+        self.driving |= {("symbol", s) for k, a in self.driving if k == "block" for s in self.kernel.grid[a].symbols()}
         self.base = {name: self._quantum(name) for name in self.symbols}
         used = {name for kind, name in leaves if kind == "symbol"}
         used |= {s for axis in self.axes for s in self.kernel.grid[axis].symbols()}
@@ -217,8 +221,10 @@ class Bindings:
                     if value is not None and value > 0:
                         found.add(value)
         base = self.base[name]
+        if ("symbol", name) not in self.driving:
+            return [base, base + 1]
         found |= {base * n for n in range(1, 4 if found else self.trips + 1)}
-        return [*sorted(found)[: MOST_SYMBOL_VALUES - 1], base + 1]
+        return [*sorted(found)[: max(MOST_SYMBOL_VALUES, self.trips + 2)], base + 1]
 
     def _get(self, leaf: Leaf) -> int:
         kind, name = leaf
@@ -259,7 +265,8 @@ class Bindings:
     def _blocks(self, grid: tuple[int, ...]) -> Iterator[tuple[tuple[int, int, int], float]]:
         options = [[0], [0], [0]]
         for axis in self.axes:
-            options[axis] = sorted({*range(min(grid[axis], MOST_BLOCKS)), grid[axis] - 1})
+            first = MOST_BLOCKS if ("block", axis) in self.driving else 1
+            options[axis] = sorted({*range(min(grid[axis], first)), grid[axis] - 1})
         places = sorted(product(*(range(len(o)) for o in options)), key=size)
         for index in places[:MOST_STATIC]:
             x, y, z = (o[i] for o, i in zip(options, index, strict=True))
@@ -283,8 +290,13 @@ class Bindings:
 
     def varies(self, value: Value) -> bool:
         """Whether inputs decide it, also by way of variables."""
+        return bool(self.inputs([value]))
+
+    def inputs(self, values: Iterable[Value]) -> set[Leaf]:
+        """The leaves other than threads and loops that decide the values, also by way of variables."""
+        found: set[Leaf] = set()
         seen: set[Value] = set()
-        work = [value]
+        work = list(values)
         while work:
             item = work.pop()
             if item in seen:
@@ -292,14 +304,15 @@ class Bindings:
             seen.add(item)
             for kind, name in self.expressions.leaves(item):
                 if kind != "other":
-                    return True
+                    found.add((kind, name))
+                    continue
                 op = self.program.slice.definition.get(name)
                 if isinstance(op, VarGet):
                     sets = self.program.slice.sets.get(op.var, [])
                     work += [s.init if isinstance(s, VarDeclare) else s.value for s in sets]
                 elif isinstance(op, For):
                     work.append(op.count)
-        return False
+        return found
 
     def _signature(self, symbols: dict[str, int], place: tuple[int, int, int]) -> tuple[Any, ...]:
         """What a binding decides: equal signatures, equal runs."""

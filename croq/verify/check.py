@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from croq.diagnostics import Diagnostic, make
-from croq.ir.objects import Kernel
+from croq.ir.objects import Buffer, Event, Kernel
 from croq.ir.scalar import For, If
+from croq.target.sm90.limits import MBARRIER_BYTES
 from croq.verify import hw, tile
 from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
 from croq.verify.faults import Fault, Refine
@@ -32,6 +34,10 @@ class Options:
     runs: int = 400
 
 
+THOROUGH = Options(steps=500_000)
+"""For a check that is asked for, rather than made along with every compilation."""
+
+
 def level_of(name: LevelName) -> Level:
     return hw.LEVEL if name == "hw" else tile.LEVEL
 
@@ -43,6 +49,21 @@ def verify_protocol(kernel: Kernel, *, level: LevelName = "hw", options: Options
     program's fault; the verdict is deterministic.
     """
     return _Check(kernel, level, options or Options()).run()
+
+
+def overlapping(kernel: Kernel) -> tuple[Buffer | Event, Buffer | Event] | None:
+    """Two things in shared memory that share bytes: an access of one would have to be held against the other."""
+    placed: list[tuple[int, int, Buffer | Event]] = [
+        (b.offset, b.offset + b.slots * b.slot_stride, b)
+        for b in kernel.buffers
+        if b.storage == "shared" and b.offset is not None
+    ]
+    placed += [(e.offset, e.offset + MBARRIER_BYTES * e.slots, e) for e in kernel.events if e.offset is not None]
+    placed.sort(key=lambda item: item[:2])
+    for (_, end, first), (start, _, second) in pairwise(placed):
+        if start < end:
+            return first, second
+    return None
 
 
 class _Check:
@@ -57,6 +78,9 @@ class _Check:
         self.complete = True
 
     def run(self) -> Verdict:
+        shared = overlapping(self.kernel)
+        if shared:
+            return self._undecided(Undecided(f"`{shared[0].name}` and `{shared[1].name}` lie at the same addresses"))
         queue: list[tuple[float, int, Binding, tuple[int, ...]]] = [
             (b.cost, n, b, ()) for n, b in enumerate(self.bindings)
         ]

@@ -44,7 +44,8 @@ def conflict(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
     ]
     if old.warp is new.warp and not old.asynchronous and not new.asynchronous:
         notes = [f"lanes of warp {new.warp.index} touch elements of one another with no barrier in between"]
-    hint, extra = _remedy(state.program, old, new, guard)
+    early = state.vc[new.agent][old.agent] >= old.begun  # a release behind the old access has been seen
+    hint, extra = _remedy(state.program, old, new, guard, early)
     return Fault(
         code,
         f"{noun(new.site)} {does} `{tile.name}` while {noun(old.site)} may still {doing[:-1]} it",
@@ -67,6 +68,8 @@ def _guard(program: Program, old: Access, new: Access) -> Event | None:
     """The event that should have ordered them: the load's own, or one that old's role triggers and new's waits for."""
     if old.site.kind == "load":
         return old.site.objects.get("event")
+    if old.site.role == new.site.role:
+        return None
     triggered = {s.objects["event"] for s in program.sites if s.kind == "arrive" and s.role == old.site.role}
     waits = [
         s for s in program.sites if s.kind == "wait" and s.role == new.site.role and s.objects["event"] in triggered
@@ -78,13 +81,13 @@ def _guard(program: Program, old: Access, new: Access) -> Event | None:
 
 
 def _remedy(
-    program: Program, old: Access, new: Access, guard: Event | None
+    program: Program, old: Access, new: Access, guard: Event | None, early: bool
 ) -> tuple[str, list[tuple[Span | None, str]]]:
     if old.site.kind == "load" and guard is not None:
         return f"wait for `{guard.name}` (the generation that this load completes) before it", []
-    if old.site.kind == "mma" and old.ends is None and guard is not None:
-        early = [s for s in program.sites if s.kind == "arrive" and s.objects["event"] is guard]
-        extra: list[tuple[Span | None, str]] = [(s.span, f"`{guard.name}` gives the tile back here") for s in early[:1]]
+    if old.site.kind == "mma" and early and guard is not None:
+        given = [s for s in program.sites if s.kind == "arrive" and s.objects["event"] is guard]
+        extra: list[tuple[Span | None, str]] = [(s.span, f"`{guard.name}` gives the tile back here") for s in given[:1]]
         return f"wait for the MMA before `trigger {guard.name}`", extra
     if old.site.kind == "mma" and old.ends is None:
         return "wait for the MMA first", []
@@ -92,6 +95,8 @@ def _remedy(
         return "wait until the store has read its source, and tell the threads that write it next", []
     if guard is not None:
         return f"trigger `{guard.name}` only behind the last access, and wait for it before this one", []
+    if old.site.role == new.site.role and old.warp is not new.warp:
+        return "let these warps wait for one another in between", []
     return "put a barrier or an event between the two", []
 
 
@@ -114,17 +119,41 @@ def missing_fence(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
 
 
 def uninitialised(state: Memory, tile: Tile, new: Access) -> Fault:
-    part = "" if not tile.written & new.bits else " in part"
+    """A read that comes before the writes, or that nothing writes for."""
+    part = "a part of " if tile.written & new.bits else ""
+    buffer = tile.buffer
+    writers = [s for s in state.program.sites if s.objects.get("write", s.kind == "load") and _root(s) is buffer]
+    if not writers:
+        return Fault(
+            "E-6009",
+            f"{noun(new.site)} reads {part}`{tile.name}`, which nothing has written",
+            new.site,
+            labels=[(buffer.span, "declared here")],
+            moments=[new.moment],
+            ending=f"reads {tile.name}, which holds nothing",
+            about={buffer},
+            warp=new.warp.index,
+        )
+    writer = writers[0]
+    event = writer.objects.get("event")
+    hint = f"wait for `{event.name}` (the generation that the load completes) before it" if event is not None else None
     return Fault(
-        "E-6009",
-        f"{noun(new.site)} reads `{tile.name}`, which nothing has written{part}",
+        "E-6001",
+        f"{noun(new.site)} may read {part}`{tile.name}` before {noun(writer)} has written it",
         new.site,
-        labels=[(tile.buffer.span, "declared here")],
+        labels=[(writer.span, f"{noun(writer)} writes it here")],
+        notes=[f"{_who(new)} does not wait for it"],
+        hint=hint,
         moments=[new.moment],
-        ending=f"reads {tile.name}, which holds nothing",
-        about={tile.buffer},
+        ending=f"reads {tile.name} before it is written",
+        about={buffer, *([event] if event is not None else [])},
         warp=new.warp.index,
     )
+
+
+def _root(site: Site) -> object:
+    view = site.objects.get("view")
+    return view.root if isinstance(view, View) else None
 
 
 def outside(state: Memory, view: View, at: tuple[int, ...], extents: tuple[int, ...], site: Site, warp: Warp) -> Fault:

@@ -9,6 +9,7 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Fragment, FragRef, View
 from croq.ir.scalar import Call, FragDeclare, FragRead, FragWrite, LoadElement, StoreElement
 from croq.verify.program import Coder, Site, is_shared
+from croq.verify.slicing import invariant
 from croq.verify.tensor import Registers, RegisterUse
 
 Kind = str  # "read", "write" or "declare"
@@ -90,7 +91,7 @@ def _constant(coder: Coder, slot: Value | int | None) -> int | None:
 # ------------------------------------------------------------------------------------------------- maps that reach out
 def shared_accesses(op: MapOp) -> Iterator[tuple[LoadElement | StoreElement, View, tuple[Value, ...]]]:
     """Accesses of shared memory in the body, with those indices that come from outside it."""
-    inner = {v for o in _ops(op) for v in o.results()} | set(op.results())
+    inner = _inner(op) | set(op.results())
     for access in _ops(op):
         if isinstance(access, LoadElement | StoreElement) and is_shared(access.view):
             outside = tuple(v for v in (*access.view.values(), *access.indices) if v not in inner)
@@ -106,7 +107,7 @@ def _map_accesses(coder: Coder, op: MapOp, mask: str) -> None:
     body) any element of the view."""
     rows = {v: n for n, v in enumerate(getattr(op, "row_iterators", ()))}
     iterators = {**rows, **{v: n for n, v in enumerate(op.iterators)}}
-    inner = {v for o in _ops(op) for v in o.results()}
+    inner = _inner(op)
     for access, view, _ in shared_accesses(op):
         write = isinstance(access, StoreElement)
         offsets_known = not any(v in inner or v in iterators for v in view.values())
@@ -127,11 +128,14 @@ def _map_accesses(coder: Coder, op: MapOp, mask: str) -> None:
             continue
         if layout is None or picks is None:
             starts = coder.tuple_of(0 if isinstance(o, Value) and o in inner else o for o in view.offsets)
-            coder.line(f"S.somewhere(W, {mask}, {site}, {coder.value(_outer(view.slot, inner))}, {starts})")
+            slot = "UNKNOWN" if view.slot in inner else coder.value(view.slot)
+            coder.line(f"S.somewhere(W, {mask}, {site}, {slot}, {starts})")
             continue
         place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, ({''.join(g + ', ' for g in given)})"
         coder.line(f"S.mapped(W, {mask}, {site}, {place})")
 
 
-def _outer(slot: Value | int | None, inner: set[Value]) -> Value | int | None:
-    return slot if not isinstance(slot, Value) or slot not in inner else None
+def _inner(op: MapOp) -> set[Value]:
+    """Values that may differ from element to element."""
+    same = set(invariant(op))
+    return {v for o in _ops(op) if o not in same for v in o.results()}

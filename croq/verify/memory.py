@@ -50,6 +50,7 @@ class Access:
     parts: dict[Any, int] | None = None  # elements by key of `lanes`, once accesses have been joined
     latest: int = 0  # elements of the last instance, once accesses have been joined
     kept: bool = True
+    begun: int = 0  # the agent's time when it began
 
 
 @dataclass(eq=False)
@@ -93,6 +94,7 @@ class Memory(Barriers):
     def touch(self, tile: Tile, new: Access, agents: Agents) -> None:
         """M1 and M3 to M5 for one access that begins now, by threads of which all of `agents` speak."""
         clocks = [self.vc[a] for a in agents]
+        new.begun = self.vc[new.agent][new.agent]
         bits, write = new.bits, new.write
         kept = []
         for old in tile.accesses:

@@ -22,7 +22,7 @@ from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.types import FLOATS, FUTURE
 from croq.source import Span
 from croq.verify import values
-from croq.verify.slicing import Lanes, Slice
+from croq.verify.slicing import Lanes, Slice, invariant
 from croq.verify.values import WARP
 
 
@@ -223,6 +223,9 @@ class Coder:
 
     def op(self, op: Op, mask: str) -> None:
         level = self.program.level
+        for inner in invariant(op):
+            if inner in self.slice.relevant:
+                self.op(inner, mask)
         if type(op) in level.registers:
             self.pending.append(op)
         translator = level.translators.get(type(op)) or _COMMON.get(type(op))

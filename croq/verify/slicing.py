@@ -46,6 +46,23 @@ def walk(block: Block) -> Iterator[Op]:
                 yield from walk(region)
 
 
+def invariant(op: Op) -> list[Op]:
+    """Operations in a map's body whose results are the same for all elements: they count as standing in front of it."""
+    if not isinstance(op, MAPS):
+        return []
+    inside = [inner for region in op.regions() for inner in region.walk()]
+    varies: set[Value] = {*op.iterators, *getattr(op, "row_iterators", ())}
+    changed = {inner.var for inner in inside if isinstance(inner, VarDeclare | VarSet)}
+    found: list[Op] = []
+    for inner in inside:
+        fixed = inner.PURE or (isinstance(inner, VarGet) and inner.var not in changed)
+        if fixed and not any(inner.regions()) and not any(v in varies for v in inner.operands()):
+            found.append(inner)
+        else:
+            varies.update(inner.results())
+    return found
+
+
 class Slice:
     """`relevant`: the operations to follow, `needed`: the values among their operands that must be computed."""
 
@@ -76,6 +93,9 @@ class Slice:
                 self.definition[value] = op
             if isinstance(op, VarSet | VarDeclare):
                 self.sets.setdefault(op.var, []).append(op)
+            for inner in invariant(op):
+                self.around[inner] = around
+                self.definition.update((value, inner) for value in inner.results())
             if not isinstance(op, MAPS):
                 for region in op.regions():
                     self._index(region, (*around, op))
@@ -169,6 +189,8 @@ class Lanes:
             return None
         parts = [self.fixed(v) for v in op.operands()]
         if any(part is None for part in parts):
+            return None
+        if isinstance(op, Binary) and op.op in ("div", "mod", "cdiv") and (parts[1] == 0).any():  # type: ignore[union-attr]
             return None
         found = _combine(op, parts)
         return None if not isinstance(found, np.ndarray | int | bool) else _full(found, self.threads)

@@ -27,6 +27,7 @@ from croq.verify.values import FULL, UNKNOWN, WARP, Scalar, Undecided, flags
 
 Clock = list[int]
 Epoch = tuple[int, int]  # component, value
+Closing = list[Epoch] | None  # the arrivals that completed a phase; None where loads did
 
 
 class Warp:
@@ -84,7 +85,7 @@ class State:
         self.fences: list[list[int]] = [[] for _ in range(self.agents)]
         self.ready: deque[Warp] = deque()
         self.work = 0
-        self.fuel = 2_000_000
+        self.fuel = 200_000
 
     def component(self) -> int:
         self.components += 1
@@ -137,6 +138,22 @@ class State:
     def wake(self, warp: Warp) -> None:
         warp.blocked = None
         self.ready.append(warp)
+
+    def completed(self, agent: int, component: int, closings: list[Closing]) -> int:
+        """How many phases of a barrier have certainly completed by now, as far as the agent can tell.
+
+        Who knows of every arrival of a phase knows that it is complete, without having waited for it; where bytes of a
+        load complete a phase, only a wait tells.
+        """
+        clock = self.vc[agent]
+        known = clock[self.half + component]
+        while known < len(closings):
+            closing = closings[known]
+            if closing is None or any(clock[self.half + who] < when for who, when in closing):
+                break
+            known += 1
+            clock[self.half + component] = known
+        return known
 
     # ------------------------------------------------------------------------------------- called by generated code
     def tick(self) -> None:

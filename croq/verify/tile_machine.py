@@ -20,7 +20,7 @@ from croq.verify.faults import Fault
 from croq.verify.machine import Machine
 from croq.verify.memory import Access
 from croq.verify.program import Site
-from croq.verify.state import Clock, Warp
+from croq.verify.state import Clock, Closing, Epoch, Warp
 from croq.verify.tensor import Mma
 from croq.verify.values import WARP, Scalar, Undecided
 
@@ -39,6 +39,8 @@ class Generations:
     asleep: list[Warp] = field(default_factory=list)
     arrivals: list[tuple[int, Site, int]] = field(default_factory=list)
     moment: int = -1
+    arrivers: list[Epoch] = field(default_factory=list)
+    closings: list[Closing] = field(default_factory=list)
 
     @property
     def done(self) -> int:
@@ -124,7 +126,7 @@ class TileMachine(Machine):
             if generation is None:
                 generation = warp.paths.get((agent, site.objects["path"], state), 0)
             target = generation + (0 if state.event.ready else 1)
-            known = self.vc[agent][self.half + state.component]
+            known = self.completed(agent, state.component, state.closings)
             if target < known:  # an order may be given modulo two rounds
                 target = known + (known - target) % 2
             if state.done < target:
@@ -150,11 +152,12 @@ class TileMachine(Machine):
             if lanes > state.pending:
                 raise self._surplus(state, site, warp, moment)
             state.arrived = self.vc[agent] if state.arrived is None else self.merged((state.arrived, self.vc[agent]))
+            state.arrivers.append((agent, self.vc[agent][agent]))
             self.step(agent)
             state.pending -= lanes
             state.arrivals.append((warp.index, site, moment))
             if not state.pending:
-                self._complete(state, state.arrived)
+                self._complete(state, state.arrived, state.arrivers)
 
     def event_after(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar, *futures: Handle) -> None:
         """`trigger e after f, ..`: the loads complete the generation."""
@@ -170,13 +173,14 @@ class TileMachine(Machine):
                 clock[flight.component] = clock[self.half + flight.component] = flight.number
                 if flight.access is not None:
                     flight.access.until = f"until completion {state.done + 1} of {state.name}"
-            self._complete(state, clock)
+            self.step(agent)
+            self._complete(state, clock, None)
 
     def _current(
         self, warp: Warp, agent: int, site: Site, state: Generations, generation: int | None, moment: int
     ) -> None:
         """B1, and the order that the program gives."""
-        if self.vc[agent][self.half + state.component] < state.done and state.event in self.waited:
+        if self.completed(agent, state.component, state.closings) < state.done and state.event in self.waited:
             raise self._again(state, site, warp, moment)
         if generation is not None and (generation - state.done) % 2:
             raise Fault(
@@ -190,7 +194,9 @@ class TileMachine(Machine):
                 warp=warp.index,
             )
 
-    def _complete(self, state: Generations, clock: Clock) -> None:
+    def _complete(self, state: Generations, clock: Clock, closing: Closing) -> None:
+        state.closings.append(closing)
+        state.arrivers = []
         clock = list(clock)
         clock[state.component] = clock[self.half + state.component] = state.done + 1
         state.clocks.append(clock)
@@ -283,6 +289,7 @@ class TileMachine(Machine):
             clock = [0] * self.half + self.vc[agent][self.half :]
             clock[flight.component] = clock[self.half + flight.component] = number
             flight.clock = clock
+            self.step(agent)
             sleepers, flight.asleep = flight.asleep, []
             for sleeper in sleepers:
                 self.wake(sleeper)

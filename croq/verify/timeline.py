@@ -88,7 +88,7 @@ def _table(lines: list[_Line], columns: dict[str, str]) -> list[str]:
     if not columns:
         return [_cell(line) for line in lines]
     width = {
-        role: max(len(head), *(len(_cell(x)) for x in lines if x.role == role)) + 2 for role, head in columns.items()
+        role: max([len(head), *(len(_cell(x)) for x in lines if x.role == role)]) + 2 for role, head in columns.items()
     }
     order = list(columns)
     rows = ["".join(columns[role].ljust(width[role]) for role in order).rstrip()]

@@ -21,7 +21,7 @@ class LoopCoverage:
     constant: bool
 
     def __str__(self) -> str:
-        return f"line {self.line}: {ranges(self.trips)}"
+        return f"{f'line {self.line}' if self.line else 'a loop'}: {ranges(self.trips)}"
 
 
 @dataclass(frozen=True)

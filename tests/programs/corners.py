@@ -12,6 +12,7 @@ from references import (
     Array,
     apply_rules,
     attention,
+    chain_b,
     chain_shared,
     conversions,
     facts,
@@ -388,5 +389,12 @@ CORNERS = (
             )
             for count, stages, rows in ((2, 3, (2, 8)), (3, 3, (6,)), (2, 2, (4,)), (3, 5, (15,)))
         ),
+    ),
+    Program(
+        "chain_b.co",
+        (given("a", "f16", "M", 64), given("b", "f16", 3, 64, 64), result("d", "f32", "M", 64)),
+        chain_b,
+        (2e-2, 4e-3),
+        (Variant(sizes=({"M": 100},), large={"M": 1000}),),
     ),
 )

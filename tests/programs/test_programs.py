@@ -23,6 +23,7 @@ from croq.sema import analyse
 from croq.simulate import run
 from croq.source import SourceFile
 from croq.syntax import parse_program
+from croq.verify import verify_protocol
 
 CASES = list(cases())
 SCHEDULES = ("eager", "lazy", "random:1", "random:2")
@@ -79,6 +80,12 @@ def test_simulated_results(case: Case) -> None:
 def test_emitted_text_is_stable(case: Case) -> None:
     kernels = _module(case.id).kernels
     assert emit_cuda(kernels) == emit_cuda(kernels)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_protocol_holds(case: Case) -> None:
+    found = [d for kernel in kernels_of(case) for d in verify_protocol(kernel) if d.severity == "error"]
+    assert [d.render() for d in found] == []
 
 
 @pytest.mark.nvrtc

@@ -160,7 +160,7 @@ def draw(seed: int) -> Plan:
         split=split,
         element=rng.choice(["bf16", "f16"]),
         out=rng.choice(["f32", "f16", "bf16"]),
-        k=rng.choice([16, 32, 64]),
+        k=16 if relay else rng.choice([16, 32, 64]),
         n=n,
         rings=rings,
         mmas=mmas,
@@ -229,5 +229,5 @@ def _trips(rng: random.Random, outer: Outer) -> tuple[str, bool]:
     if outer == "none":
         return rng.choice([("steps", False), ("cdiv(K, K_TILE)", False), ("steps", False)])
     if outer == "nested":
-        return rng.choice([("steps", False), ("round + 1", False), ("round % 3", True), ("steps", False)])
+        return rng.choice([("steps", False), ("turn + 1", False), ("turn % 3", True), ("steps", False)])
     return "lengths.at(task)", False

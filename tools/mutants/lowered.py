@@ -253,7 +253,7 @@ def _named(place: Place) -> Iterator[Edit]:
         if op.count + more > 0:
             text = f"barrier {op.barrier} of {op.count + more} threads, not {op.count}"
             yield f"count{more:+}", text, _set(count=op.count + more)
-    for other in _other_barriers(place.kernel, op.barrier):
+    for other in _other_barriers(place.kernel, op):
         yield f"barrier-{other}", f"barrier {other} instead of {op.barrier}", _set(barrier=other)
     other_kind = hw.NamedBarrierSync if arrives else hw.NamedBarrierArrive
 
@@ -264,11 +264,12 @@ def _named(place: Place) -> Iterator[Edit]:
     yield kind, f"barrier {op.barrier}: `{kind}` instead of `{op.NAME.rpartition('.')[2]}`", turn
 
 
-def _other_barriers(kernel: Kernel, own: int) -> Iterator[int]:
-    """One that is in use elsewhere, and one that is not."""
-    used = {op.barrier for op in kernel.walk() if isinstance(op, hw.NamedBarrierSync | hw.NamedBarrierArrive)}
-    yield from sorted(used - {own})[:1]
-    yield from [n for n in range(1, NAMED_BARRIERS) if n not in used][:1]
+def _other_barriers(kernel: Kernel, op: hw.NamedBarrierSync | hw.NamedBarrierArrive) -> Iterator[int]:
+    """One that is in use elsewhere; where others meet this operation (events), also one that nobody uses."""
+    used = {o.barrier for o in kernel.walk() if isinstance(o, hw.NamedBarrierSync | hw.NamedBarrierArrive)}
+    yield from sorted(used - {op.barrier})[:1]
+    if op.event is not None:
+        yield from [n for n in range(1, NAMED_BARRIERS) if n not in used][:1]
 
 
 # ----------------------------------------------------------------------------------------------------------- the others

@@ -71,10 +71,11 @@ class _Finder:
         self.text = function.span.file.text
         self.events = {n.name: n for n in self.nodes if isinstance(n, ast.EventDecl)}
         self.buffers = {n.name: n for n in self.nodes if isinstance(n, ast.BufferDecl)}
-        self.units: dict[str, str] = {}  # parallel variables with their level
+        self.units: dict[str, tuple[str, int | None]] = {}  # parallel variables: level, bound where it is a number
         for n in self.nodes:
-            if isinstance(n, ast.ParallelBinding):
-                self.units |= {name.id: n.level or "" for name in n.names}
+            if isinstance(n, ast.ParallelBinding) and len(n.names) == len(n.bounds):
+                for name, bound in zip(n.names, n.bounds, strict=True):
+                    self.units[name.id] = (n.level or "", bound.value if isinstance(bound, ast.IntLit) else None)
         self.counters = self._counters()
 
     def of(self, *kinds: type[Any]) -> Iterator[Any]:
@@ -244,44 +245,35 @@ def barriers(f: _Finder) -> Iterator[Change]:
 
 # --------------------------------------------------------------------------------------------------------------- roles
 def roles(f: _Finder) -> Iterator[Change]:
-    """The condition of `inthreads` off by a warpgroup, or only a warp of it."""
-    threads = [name for name, level in f.units.items() if level == "thread"]
+    """The condition of `inthreads` off by a warpgroup (of a thread index: by a warp), or only a warp of it."""
+    threads = [name for name, (level, _) in f.units.items() if level == "thread"]
     for n in f.of(ast.InThreads):
         text = f.written(n.condition.span)
         for part in walk(n.condition):
-            if isinstance(part, ast.Binary) and part.op in _COMPARISONS and isinstance(part.right, ast.IntLit):
-                yield from _shifted(f, n, part)
+            if isinstance(part, ast.Binary) and isinstance(part.right, ast.IntLit):
+                for what, changed in _shifted(f, part, part.right.value):
+                    description = f"`{f.written(part.span)}` of `{text}` became `{changed}`"
+                    yield Change(n.span, what, description, (_replace(part.span, f"({changed})"),))
         for name in threads[-1:]:
             edit = _replace(n.condition.span, f"({text}) && {name} < 32")
             yield Change(n.span, "role-warp", f"`{text}` only in threads `{name} < 32`", (edit,))
 
 
-_COMPARISONS = frozenset({"==", ">", ">=", "<", "<="})
-
-
-def _shifted(f: _Finder, n: ast.InThreads, part: ast.Binary) -> Iterator[Change]:
-    assert isinstance(part.right, ast.IntLit)
-    left, bound = f.written(part.left.span), part.right.value
-    unit = f.units.get(left, "group-4")
-    step = 32 if unit == "thread" else 1
-    condition = f.written(n.condition.span)
-
-    def change(what: str, text: str) -> Change:
-        return Change(
-            n.span,
-            what,
-            f"`{f.written(part.span)}` of `{condition}` became `{text}`",
-            (_replace(part.span, f"({text})"),),
-        )
-
+def _shifted(f: _Finder, part: ast.Binary, bound: int) -> Iterator[tuple[str, str]]:
+    """Comparisons that hold for a unit more or less, of those that make a difference within the variable's bounds."""
+    left = f.written(part.left.span)
+    level, most = f.units.get(left, ("group-4", None))
+    step = 32 if level == "thread" else 1
     if part.op == "==":
-        yield change("role-wider", f"{left} == {bound} || {left} == {bound + step}")
-        if bound >= step:
-            yield change("role-wider-below", f"{left} == {bound} || {left} == {bound - step}")
-        return
-    yield change("role+1", f"{left} {part.op} {bound + step}")
-    if bound >= step or part.op in (">=", ">"):
-        yield change("role-1", f"{left} {part.op} {bound - step}")
+        for other in (bound + step, bound - step):
+            if 0 <= other < (most or other + 1):
+                yield f"role-or-{other}", f"{left} == {bound} || {left} == {other}"
+    elif part.op in ("<", "<=", ">", ">="):
+        last = {"<": bound - 1, "<=": bound, ">": bound, ">=": bound - 1}[part.op]  # below or at the cut
+        for sign, other in (("+", bound + step), ("-", bound - step)):
+            cut = last + other - bound
+            if -1 <= cut < (most or cut + 1):
+                yield f"role{sign}{step}", f"{left} {part.op} {other}"
 
 
 Rule = Callable[[_Finder], Iterator[Change]]

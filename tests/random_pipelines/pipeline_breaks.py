@@ -1,0 +1,200 @@
+"""One fault at a time, put into the text of a correct pipeline.
+
+Each breakage is offered only where it certainly changes what some input and schedule can see. Where another rule of the
+same program still keeps everything apart, the change would be equivalent, so it is not offered:
+
+  * A producer that does not wait for a slot of ring x is still held back where it waits, in the same loop, for a slot of
+    another ring y whose release tells that the consumers are past the step that used x: when y's reach is no longer than
+    x's (`Ring.reach`). `_alone` asks that x's reach be the shortest of its producer's rings; a relay couples the rings of
+    all producers, so there all are compared.
+  * The tile Q is asked for once a unit, and asking for it means that the unit before is over. If a unit also has a bounded
+    trip count, no ring may ever be full: a missing wait for a slot then shows nothing.
+  * What is given back after the last use of everything is waited for by nobody (`Line.vital`), and what is used once in a
+    launch need not be waited for before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from pipeline_plans import Plan, Ring
+from pipeline_text import Line
+
+Lines = list[Line]
+
+
+@dataclass(frozen=True)
+class Breakage:
+    name: str  # what was done, for the report
+    lines: tuple[Line, ...]
+
+
+def breakages(plan: Plan, lines: Lines) -> list[Breakage]:
+    """All single faults of a program, in a fixed order."""
+    found = [Breakage(name, tuple(broken)) for make in _MAKERS for name, broken in make(plan, lines)]
+    return [b for b in found if list(b.lines) != lines]
+
+
+Maker = Callable[[Plan, Lines], Iterator[tuple[str, Lines]]]
+
+
+# ------------------------------------------------------------------------------------------------------------ removed
+def _removed_waits(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    for at, line in enumerate(lines):
+        if line.kind in ("wait full", "future") or (line.kind == "wait empty" and _slot_matters(plan, line.about)):
+            yield f"removed: {line.text}", _without(lines, at)
+
+
+def _removed_triggers(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    for at, line in enumerate(lines):
+        if line.kind == "trigger full":
+            yield f"removed: {line.text}", _without(lines, at)
+        if line.kind == "release" and line.vital and _released_again(plan, line.about):
+            yield f"removed: {line.text}", _without(lines, at)
+
+
+def _without(lines: Lines, at: int) -> Lines:
+    """The statement goes; one that an `if` stands before leaves an empty one."""
+    guarded = lines[at - 1].text.startswith("if ") and not lines[at - 1].text.endswith("{")
+    return [*lines[:at], *([Line(";")] if guarded else []), *lines[at + 1 :]]
+
+
+# -------------------------------------------------------------------------------------------------------- wrong order
+def _early_releases(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A slot is given back before the statement that reads it."""
+    for at, line in enumerate(lines):
+        vital = line.kind == "release" and line.vital and _slot_matters(plan, line.about)
+        if not vital or lines[at - 1].text.startswith("if "):
+            continue
+        start = next((i for i in range(at, -1, -1) if lines[i].kind in ("steps", "units") or lines[i].text == "{"), 0)
+        uses = [i for i in range(start, at) if lines[i].kind == "use" and line.about in lines[i].about.split()]
+        if uses:
+            yield f"before its use: {line.text}", _moved(lines, at, uses[0])
+        if uses and plan.asynchronous and lines[uses[-1]].text.startswith("f"):
+            yield f"before the wait for the MMA: {line.text}", _moved(lines, at, uses[-1] + 1)
+
+
+def _late_waits(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A wait stands behind what it should come before."""
+    for at, line in enumerate(lines):
+        about = line.about
+        if line.kind == "wait full" and about not in ("o",):
+            use = next((i for i, l in enumerate(lines) if i > at and l.kind == "use" and about in l.about.split()), None)
+            if use is not None and not lines[use].text.endswith("{"):
+                yield f"behind the use: {line.text}", _moved(lines, at, use + 1)
+        if line.kind == "wait empty" and about not in ("q", "o") and _slot_matters(plan, about):
+            load = next((i for i, l in enumerate(lines) if i > at and l.kind == "load" and l.about == about), None)
+            if load is not None:
+                yield f"behind the load: {line.text}", _moved(lines, at, load + 1)
+        if line.kind == "future":
+            bump = next((i for i, l in enumerate(lines) if i > at and l.kind == "bump" and l.about == about), None)
+            if bump is not None:
+                yield f"behind the use: {line.text}", _moved(lines, at, bump + 2)
+
+
+def _moved(lines: Lines, at: int, to: int) -> Lines:
+    rest = [*lines[:at], *lines[at + 1 :]]
+    to -= to > at
+    return [*rest[:to], lines[at], *rest[to:]]
+
+
+# -------------------------------------------------------------------------------------------------- depths and phases
+def _depths(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    for ring in plan.rings:
+        if _slot_matters(plan, ring.name):
+            yield (
+                f"events of {ring.name} have one slot more than its tiles",
+                [
+                    replace(line, text=line.text.replace(f"[{ring.depth}]", f"[{ring.depth + 1}]"))
+                    if line.kind in ("full event", "empty event") and line.about == ring.name
+                    else line
+                    for line in lines
+                ],
+            )
+        if ring.depth > 1:
+            yield from _next_slot(ring, lines)
+
+
+def _next_slot(ring: Ring, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    for at, line in enumerate(lines):
+        slot = f" % {ring.depth}]"
+        tile = next((t for t in ring.tiles if f"{t.name}_buf[" in line.text), None)
+        if line.kind == "use" and tile is not None and slot in line.text:
+            before, _, rest = line.text.partition(f"{tile.name}_buf[")
+            index, _, tail = rest.partition(slot)
+            text = f"{before}{tile.name}_buf[({index} + 1){slot}{tail}"
+            yield f"next slot: {line.text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
+
+
+def _generations(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """The order of a wait loses its generation, or a role counts from 0 again in each unit."""
+    for at, line in enumerate(lines):
+        ring = next((r for r in plan.rings if r.name == line.about), None)
+        if line.kind == "wait full" and ring is not None and _wraps(plan):
+            text = line.text.replace(");", f" % {ring.depth});")
+            yield f"generation lost: {text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
+        if line.kind == "counter" and plan.outer != "none":
+            units = next(i for i in range(at, len(lines)) if lines[i].kind == "units")
+            opening = units + (2 if plan.outer == "lists" else 1)
+            yield f"not carried over: {line.text}", _moved(lines, at, opening)
+
+
+def _initial(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    for at, line in enumerate(lines):
+        if line.kind == "empty event":
+            text = line.text.replace(" = ready", "")
+            yield f"not ready: {text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
+        if line.kind == "full event":
+            text = line.text.replace(";", " = ready;")
+            yield f"ready: {text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
+
+
+def _one_of_two(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Of two consumers one gives a slot back for both."""
+    if plan.consumers < 2:
+        return
+    for at, line in enumerate(lines):
+        other = ("raw", "o", *(["a"] if plan.relay else []))
+        if line.kind == "release" and line.vital and line.about not in other and _slot_matters(plan, line.about):
+            if not lines[at - 1].text.startswith("if "):
+                yield f"by one consumer: {line.text}", [*lines[:at], Line("if (cid == 0)"), *lines[at:]]
+
+
+_MAKERS: tuple[Maker, ...] = (
+    _removed_waits,
+    _removed_triggers,
+    _early_releases,
+    _late_waits,
+    _depths,
+    _generations,
+    _initial,
+    _one_of_two,
+)
+
+
+# ------------------------------------------------------------------------------------------------------------ reasons
+def _slot_matters(plan: Plan, name: str) -> bool:
+    """Whether only its own empty event keeps a loader from overwriting a slot of the ring (or Q, or the output)."""
+    if name == "q":
+        return plan.outer != "none"
+    if name == "o":
+        return plan.outer != "none" or len(plan.mmas) > 1
+    if plan.stationary and plan.bounded:
+        return False
+    return _alone(plan, plan.ring(name))
+
+
+def _alone(plan: Plan, ring: Ring) -> bool:
+    others = [r for r in plan.rings if r is not ring and (plan.relay or r.producer == ring.producer)]
+    return all(ring.depth - ring.lag < other.reach for other in others)
+
+
+def _released_again(plan: Plan, name: str) -> bool:
+    """Whether somebody will wait for the release."""
+    return _slot_matters(plan, name) if name in ("q", "o") else True
+
+
+def _wraps(plan: Plan) -> bool:
+    """Whether a ring is used so often that a slot comes round again."""
+    return not plan.bounded or plan.outer != "none"

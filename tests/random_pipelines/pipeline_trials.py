@@ -1,0 +1,105 @@
+"""One random program from text to verdict: compiled, verified, simulated, compared; and the same for a damaged one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from pipeline_breaks import Breakage, breakages
+from pipeline_data import inputs
+from pipeline_plans import Plan, draw
+from pipeline_text import render, write
+
+from croq.compiler import Settings, compile_file
+from croq.diagnostics import CompileError, InternalError
+from croq.ir.objects import Kernel
+from croq.simulate import SimulationFault, run
+from croq.source import SourceFile
+from croq.verify import Options, verify_protocol
+
+QUICK = Options(trips=4, steps=40_000, runs=40)  # every loop still runs past two rounds of its rings
+
+
+def compiled(text: str) -> Kernel:
+    (kernel,) = compile_file(SourceFile("pipeline.co", text), Settings()).module.kernels
+    return kernel
+
+
+@dataclass
+class Trial:
+    """What happened to a correct program. `wrong` must stay empty; `undecided` is counted."""
+
+    plan: Plan
+    text: str
+    wrong: list[str] = field(default_factory=list)
+    undecided: str = ""
+    sims: int = 0
+
+
+def try_program(
+    seed: int,
+    sizes: Iterable[int] = (1, 2),
+    schedules: Iterable[str] = ("lazy",),
+    options: Options = QUICK,
+) -> Trial:
+    plan = draw(seed)
+    trial = Trial(plan, render(write(plan), plan.increment))
+    try:
+        kernel = compiled(trial.text)
+    except CompileError as error:
+        trial.wrong.append(f"rejected: {error}")
+        return trial
+    verdict = verify_protocol(kernel, options=options)
+    if verdict.outcome == "fault":
+        trial.wrong.append(f"called wrong: {verdict.found[0].render()}")
+    elif verdict.outcome == "undecided":
+        trial.undecided = verdict.reason
+    for size in sizes:
+        for schedule in schedules:
+            found = simulate(plan, kernel, size, schedule)
+            trial.sims += 1
+            if found:
+                trial.wrong.append(f"size {size}, {schedule}: {found}")
+    return trial
+
+
+def simulate(plan: Plan, kernel: Kernel, size: int, schedule: str) -> str:
+    """What is wrong with a run, or an empty text."""
+    made = inputs(plan, size)
+    arrays = made.fresh()
+    try:
+        run(kernel, arrays, made.scalars, schedule=schedule)
+    except SimulationFault as fault:
+        return fault.diagnostics[0].render()
+    got = arrays["c"].astype(np.float64)
+    want = made.want.astype(np.float64)
+    if np.array_equal(got, want):
+        return ""
+    bad = np.argwhere(got != want)
+    return f"{len(bad)} of {want.size} elements differ, first at {bad[0].tolist()}"
+
+
+def broken_ways(seed: int) -> list[Breakage]:
+    return breakages(plan := draw(seed), write(plan))
+
+
+def caught_by(seed: int, breakage: Breakage, schedules: Iterable[str] = ("eager", "lazy", "random:1")) -> str:
+    """Who finds the fault: a code of the compiler or the verifier, `simulator`, or "" where nobody does."""
+    plan = draw(seed)
+    text = render(breakage.lines, plan.increment)
+    try:
+        kernel = compiled(text)
+    except InternalError:
+        raise
+    except CompileError as error:
+        return error.diagnostics[0].code
+    for options in (QUICK, Options()):
+        verdict = verify_protocol(kernel, options=options)
+        if verdict.outcome == "fault":
+            return verdict.found[0].code
+    for size in range(4):
+        for schedule in schedules:
+            if simulate(plan, kernel, size, schedule):
+                return "simulator"
+    return ""

@@ -1,0 +1,39 @@
+"""Timelines of programs of many kinds: every barrier, copy and unit of work that the language has."""
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
+
+import harness
+
+import croq
+from croq.simulate.timeline import timeline
+from croq.simulate.timeline_svg import to_svg
+from croq.simulate.timeline_trace import to_trace
+
+PROGRAMS = [
+    "dma_async", "gemm_dma_ring", "gemm_three_consumers", "gemm_three_in_flight", "ping_pong", "stop_early",
+    "sub_warps", "tall_fragments", "tree_sum", "two_launches", "uniform_fragments", "warp_units",
+]  # fmt: skip
+CASES = {case.path.stem: case for case in reversed(list(harness.cases()))}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_laid_out_to_the_end(name):
+    case = CASES[name]
+    kernel = croq.compile(str(case.path), case.defines)
+    run = harness.make_run(case, case.variant.sizes[-1])
+    arrays = run.fresh()
+    for device in kernel.devices:
+        shown = timeline(device, arrays, run.scalars, steps=4)
+        assert shown.tracks and 0 < shown.cycles <= shown.total and shown.utilisation <= 1
+        for track in shown.tracks:
+            assert all(span.end > span.start for span in track.spans)
+            assert all(a.end <= b.start for a, b in zip(track.spans, track.spans[1:], strict=False))
+        assert json.loads(to_trace([shown]))["traceEvents"]
+        ElementTree.fromstring(to_svg([shown]))
