@@ -11,12 +11,21 @@
 //
 // Call these qualified (`croq::exp`); a `using namespace croq` would clash with CUDA's own exp, min, max.
 //
-// Macros that change this file: CROQ_WATCHDOG=NANOSECONDS makes every blocking mbarrier wait trap after that time.
-// It is a debugging aid only: ptxas ignores setmaxnreg in a kernel that holds a trap.
+// Macros that change this file: CROQ_WATCHDOG=NANOSECONDS makes every blocking mbarrier wait that lasts longer report to
+// the host and trap. It is for finding hangs, not for timing: some releases of ptxas ignore setmaxnreg in a kernel that
+// holds a trap.
 #ifndef CROQ_CUH
 #define CROQ_CUH
 
 #define CROQ_FN __device__ __forceinline__
+
+#ifdef CROQ_WATCHDOG
+extern __shared__ __align__(1024) unsigned char croq_smem[];  // as emitted files declare it; barriers are offsets in it
+extern "C" {
+__device__ unsigned long long* croq_watchdog_report;  // host memory, set before the launch; null when nobody reads it
+__device__ unsigned int croq_watchdog_records;        // how many records were begun
+}
+#endif
 
 namespace croq {
 
@@ -787,14 +796,67 @@ CROQ_FN bool mbarrier_try_wait(u32 bar, u32 parity) {
     return done != 0;
 }
 
+#ifdef CROQ_WATCHDOG
+namespace watchdog {
+
+// The form of a report, which croq/driver/watchdog.py reads: RECORDS records of four words, one for each warp that gave
+// up, in the order in which they did:
+//   word 0   bits 0..31 the barrier, in bytes from the start of the dynamic shared memory; bit 32 the parity waited for;
+//            bit 63 set, written last: the record is whole
+//   word 1   block index x, and y in the high half
+//   word 2   block index z, and the linear thread index in the high half
+//   word 3   the lanes of the warp that gave up together
+constexpr u32 RECORDS = 1024;
+
+// What others get to give up as well, before the first one's trap ends everything.
+constexpr u64 GRACE = 50000000;  // nanoseconds
+
+// PTX ISA, %globaltimer
+__device__ __forceinline__ u64 nanoseconds() {
+    u64 now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+// PTX ISA, st
+__device__ __forceinline__ void store(u64* p, u64 x) { asm volatile("st.volatile.u64 [%0], %1;" ::"l"(p), "l"(x)); }
+
+// PTX ISA, fence
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+__device__ __forceinline__ u64 word(u32 low, u32 high) { return low | static_cast<u64>(high) << 32; }
+
+// Ends the launch with an error of the device, after a record. PTX ISA, trap
+__device__ __forceinline__ void starved(u32 bar, u32 parity) {
+    const u32 lanes = __activemask();
+    u64* report = *static_cast<u64* volatile*>(&croq_watchdog_report);
+    if (report != nullptr && (lanes & ((1u << lane_id()) - 1)) == 0) {
+        const u32 index = atomicAdd(&croq_watchdog_records, 1u);
+        if (index < RECORDS) {
+            u64* record = report + 4 * index;
+            store(record + 1, word(blockIdx.x, blockIdx.y));
+            store(record + 2, word(blockIdx.z, thread_id()));
+            store(record + 3, lanes);
+            fence();
+            store(record, word(bar - smem_addr(croq_smem), (parity & 1) | 0x80000000u));
+        }
+        fence();
+    }
+    const u64 start = nanoseconds();
+    while (nanoseconds() - start < GRACE) asm volatile("nanosleep.u32 100000;");
+    asm volatile("trap;");
+}
+
+}  // namespace watchdog
+#endif
+
 // Blocks until the phase of `parity` has completed; acquire. PTX ISA, mbarrier.try_wait
 CROQ_FN void mbarrier_wait(u32 bar, u32 parity) {
 #ifdef CROQ_WATCHDOG
-    u64 start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    if (mbarrier_try_wait(bar, parity)) return;
+    const u64 start = watchdog::nanoseconds();
     while (!mbarrier_try_wait(bar, parity)) {
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-        if (now - start > static_cast<u64>(CROQ_WATCHDOG)) asm volatile("trap;");
+        if (watchdog::nanoseconds() - start > static_cast<u64>(CROQ_WATCHDOG)) watchdog::starved(bar, parity);
     }
 #else
     // The loop stands inside the braces, so its labels are local to this copy.

@@ -35,8 +35,11 @@ def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def source_mutants(text: str) -> Iterator[tuple[str, str]]:
-    """(what was done, text): each wait and trigger, `after`, `= ready` and `++` taken out, one at a time."""
+def source_mutants(text: str, *kinds: str) -> Iterator[tuple[str, str]]:
+    """(what was done, text): each wait and trigger, `after`, `= ready` and `++` taken out, one at a time.
+
+    `kinds` picks from "wait", "trigger", "after", "ready", "count"; none: all.
+    """
     bare = re.sub(r"//[^\n]*", lambda m: " " * len(m.group()), text)
     patterns: Mapping[str, str] = {
         "wait": r"\bwait [^;]*;",
@@ -46,6 +49,8 @@ def source_mutants(text: str) -> Iterator[tuple[str, str]]:
         "count": r"(?<=\w)\+\+",
     }
     for kind, pattern in patterns.items():
+        if kinds and kind not in kinds:
+            continue
         for match in re.finditer(pattern, bare):
             line = text.count("\n", 0, match.start()) + 1
             what = f"line {line}: no `{' '.join(match.group().split()).strip(' ;')}`"

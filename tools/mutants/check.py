@@ -34,8 +34,8 @@ RACES = {"races": True} if "races" in inspect.signature(simulate.run).parameters
 Found = tuple[Stage, str, str]  # stage, code, message
 
 
-class Expired(Exception):
-    """A time limit is over."""
+class Expired(BaseException):
+    """A time limit is over. Not an Exception: tools turn those into faults of their own."""
 
 
 @contextmanager
