@@ -1,4 +1,4 @@
-"""The compiler as one flat pipeline: text in, hardware IR out; CUDA and cubin when they are first asked for.
+"""The compiler as one flat pipeline: text in, hardware IR and CUDA out; the cubin when it is first asked for.
 
 `compile_file` is the only place where the order of the stages is written. Each stage reports into one sink, is timed,
 and stops the pipeline when it found an error. What comes after the IR is made on demand.
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from croq.diagnostics import CompileError, Diagnostic, Sink, make
@@ -23,6 +24,7 @@ from croq.source import SourceFile, Span
 if TYPE_CHECKING:
     from croq.driver.nvrtc import Compiled as Image
     from croq.ir.objects import Kernel, Module
+    from croq.memo import Lowered
     from croq.sema import Model
     from croq.syntax import ast
 
@@ -41,17 +43,33 @@ class Settings:
     defines: tuple[tuple[str, str], ...] = ()
     arch: str = "sm_90a"
     lineinfo: bool = False
+    verify: bool = False  # hold the lowered kernels against the protocol verifier (croq.protocol); shapes no text
+    watchdog: float | None = None  # seconds after which a blocking wait reports and traps (croq.driver.watchdog)
 
     def __post_init__(self) -> None:
+        if self.watchdog is not None and (fault := _watchdog().fault(self.watchdog)) is not None:
+            raise CompileError([fault])
         if self.arch not in ARCHITECTURES:
             hint = f"use one of {', '.join(ARCHITECTURES)}"
             raise CompileError([make("E-3100", None, f"croq makes no code for `{self.arch}`", hint=hint)])
 
     @staticmethod
-    def of(defines: Mapping[str, Any] | None = None, *, arch: str = "sm_90a", lineinfo: bool = False) -> Settings:
+    def of(
+        defines: Mapping[str, Any] | None = None,
+        *,
+        arch: str = "sm_90a",
+        lineinfo: bool = False,
+        verify: bool = False,
+        watchdog: float | None = None,
+    ) -> Settings:
         """Settings from plain values: a macro may be a string, a number, or a bool (1 or 0)."""
         texts = {name: _macro_text(value) for name, value in (defines or {}).items()}
-        return Settings(tuple(sorted(texts.items())), arch, lineinfo)
+        return Settings(tuple(sorted(texts.items())), arch, lineinfo, verify, watchdog)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What NVRTC is told beside the text and the architecture."""
+        return () if self.watchdog is None else (_watchdog().option(self.watchdog),)
 
 
 @dataclass(eq=False)
@@ -60,24 +78,47 @@ class Compilation:
 
     file: SourceFile
     settings: Settings
-    program: ast.Program
-    model: Model
-    module: Module
-    diagnostics: tuple[Diagnostic, ...] = ()
+    lowered: Lowered
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def module(self) -> Module:
+        return self.lowered.module
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.lowered.diagnostics
 
     @cached_property
     def functions(self) -> dict[str, list[Kernel]]:
         """The `__co__` functions that launch something, each with the kernel of every launch, in order."""
         made = {kernel.name: kernel for kernel in self.module.kernels}
-        functions = ((f.function.name, [made[k.name] for k in f.kernels]) for f in self.model.functions)
-        return {name: kernels for name, kernels in functions if kernels}
+        return {name: [made[kernel] for kernel in kernels] for name, kernels in self.lowered.functions.items()}
+
+    @cached_property
+    def program(self) -> ast.Program:
+        """The syntax tree, made again: compilation keeps the IR only."""
+        from croq.syntax import parse_program
+
+        return parse_program(self.file, dict(self.settings.defines), Sink())
+
+    @cached_property
+    def model(self) -> Model:
+        """Names and types of the syntax tree, made again."""
+        from croq.sema import analyse
+
+        return analyse(self.program, Sink())
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """Warnings of every stage that has run."""
-        image = self.__dict__.get("image")
+        """Warnings of every stage that has run; of a watchdog build not the CUDA compiler's, which are none of the
+        program's: its registers and its speed are those of another kernel."""
+        image = self.__dict__.get("image") if self.settings.watchdog is None else None
         return self.diagnostics + (image.warnings if image is not None else ())
+
+    def watched(self, seconds: float) -> Compilation:
+        """The same IR, to be built with a watchdog of `seconds`. Raises CompileError E-4200."""
+        return replace(self, settings=replace(self.settings, watchdog=seconds))
 
     @cached_property
     def ast(self) -> str:
@@ -111,11 +152,7 @@ class Compilation:
     @cached_property
     def cuda(self) -> str:
         """The emitted CUDA; empty for a program that launches nothing."""
-        from croq.emit import emit_cuda
-
-        with timed(self.seconds, "emit"):
-            kernels = self.module.kernels
-            return emit_cuda(kernels, lineinfo=self.settings.lineinfo) if kernels else ""
+        return self.lowered.cuda
 
     @cached_property
     def image(self) -> Image:
@@ -125,7 +162,8 @@ class Compilation:
         cuda = self.cuda
         with timed(self.seconds, "nvrtc"):
             try:
-                return compile_cached(cuda, arch=self.settings.arch, lineinfo=self.settings.lineinfo, name=self._cu)
+                how = self.settings
+                return compile_cached(cuda, arch=how.arch, options=how.options, lineinfo=how.lineinfo, name=self._cu)
             except CompileError as error:
                 raise self._located(error) from error
 
@@ -174,7 +212,7 @@ class Compilation:
         from croq.driver.nvrtc import compile_ptx
 
         arch = self.settings.arch.replace("sm_", "compute_")
-        return compile_ptx(self.cuda, arch=arch, name=self._cu)
+        return compile_ptx(self.cuda, arch=arch, options=self.settings.options, name=self._cu)
 
     @cached_property
     def sass(self) -> str:
@@ -184,18 +222,37 @@ class Compilation:
 
 
 def compile_file(file: SourceFile, settings: Settings, observer: Observer | None = None) -> Compilation:
-    """Source text to hardware IR. Raises CompileError with everything that the first failing stage found.
+    """Source text to hardware IR and CUDA. Raises CompileError with everything that the first failing stage found.
 
-    `observer` is called after `build` (as "build") and after each pass.
+    `observer` is called after `build` (as "build") and after each pass; without one, a text that was compiled before
+    under the same settings is recalled from the cache (croq.memo).
     """
+    from croq import memo
+
+    seconds: dict[str, float] = {}
+    key = memo.key_of(file, settings)
+    lowered = None
+    if observer is None:
+        with timed(seconds, "recall"):
+            lowered = memo.load(key)
+    if lowered is None:
+        lowered = _lower(file, settings, observer, seconds)
+        memo.store(key, lowered)
+    return Compilation(file, settings, lowered, seconds)
+
+
+def _lower(file: SourceFile, settings: Settings, observer: Observer | None, seconds: dict[str, float]) -> Lowered:
+    """The stages in their order."""
+    from croq.emit import emit_cuda
     from croq.ir.build import build
     from croq.ir.verify import verify
+    from croq.memo import Lowered
     from croq.passes import pipeline
+    from croq.protocol import validate
     from croq.sema import analyse
     from croq.syntax import parse_program
 
     sink = Sink()
-    seconds: dict[str, float] = {}
     with timed(seconds, "parse"):
         program = parse_program(file, dict(settings.defines), sink)
         sink.check()
@@ -212,7 +269,15 @@ def compile_file(file: SourceFile, settings: Settings, observer: Observer | None
     with timed(seconds, "passes"):
         pipeline.run(module, sink, observer=observer)
         sink.check()
-    return Compilation(file, settings, program, model, module, tuple(sink.diagnostics), seconds)
+    if settings.verify:
+        with timed(seconds, "verify"):
+            for fault in (fault for kernel in module.kernels for fault in validate(model, kernel)):
+                sink.add(fault)
+            sink.check()
+    with timed(seconds, "emit"):
+        cuda = emit_cuda(module.kernels, lineinfo=settings.lineinfo) if module.kernels else ""
+    functions = {f.function.name: [kernel.name for kernel in f.kernels] for f in model.functions if f.kernels}
+    return Lowered(module, functions, tuple(sink.diagnostics), cuda)
 
 
 @dataclass(frozen=True)
@@ -302,6 +367,13 @@ def stem(file: SourceFile) -> str:
 def close(name: str, known: Sequence[str]) -> str | None:
     found = difflib.get_close_matches(name, known, n=1)
     return f"did you mean `{found[0]}`?" if found else None
+
+
+def _watchdog() -> ModuleType:
+    """Imported when somebody asks for it: most compilations need nothing of the driver."""
+    from croq.driver import watchdog
+
+    return watchdog
 
 
 def _macro_text(value: Any) -> str:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from croq import compiler
-from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, Sink, make
+from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
+from croq.protocol import judge
 from croq.source import SourceFile
 
 if TYPE_CHECKING:
     from croq.binding import Bound, Scalar
     from croq.driver.arrays import ArrayView
     from croq.driver.launch import Module, PreparedLaunch
+    from croq.driver.watchdog import Watchdog, WatchedLaunch
     from croq.ir.objects import Kernel as DeviceKernel
     from croq.ir.objects import Param as DeviceParam
+    from croq.simulate.explore import Exploration
+
+    Launch = PreparedLaunch | WatchedLaunch
 
 PARTS = ("params", "buffers", "fragments", "events", "variables", "tensor_maps", "body")  # of printed IR
 REMEMBERED_LAUNCHES = 256  # of one kernel; the least recently used go first
@@ -39,9 +44,9 @@ class _Launches:
 
     def __init__(self, bound: Bound) -> None:
         self._bound = bound
-        self._made: dict[Any, tuple[PreparedLaunch, ...]] = {}
+        self._made: dict[Any, tuple[Launch, ...]] = {}
 
-    def in_context(self, prepare: Callable[[Bound], tuple[PreparedLaunch, ...]]) -> tuple[PreparedLaunch, ...]:
+    def in_context(self, prepare: Callable[[Bound], tuple[Launch, ...]]) -> tuple[Launch, ...]:
         """Those of the calling thread's context; made by `prepare`, which sees to it that there is one, if need be."""
         from croq.driver.device import current_context
 
@@ -147,8 +152,10 @@ class Kernel:
         """Launch on `stream` with one argument a parameter: arrays on one GPU that speak DLPack, and numbers.
 
         Arrays of parameters that are not `global` lie on the host; they are copied to the device before the launch and
-        back after it, which waits for the stream. Otherwise nothing is allocated and nothing waits. Raises LaunchError
-        E-40xx before anything is launched; EnvironmentFault without GPU or NVRTC.
+        back after it, which waits for the stream. Otherwise nothing is allocated and nothing waits, but for a kernel
+        with a watchdog: its launch waits for the stream and raises LaunchError E-4201 or E-4202 when it hung, after
+        which the process has lost its context. Raises LaunchError E-40xx before anything is launched; EnvironmentFault
+        without GPU or NVRTC.
         """
         values = self.views(arguments)
         if any(not param.is_global and param.shape is not None for param in self.devices[0].params):
@@ -165,7 +172,7 @@ class Kernel:
         names = [param.name for param in params] + [f"{i + 1}" for i in range(len(params), len(arguments))]
         return [a if _is_number(a) else view(a, n) for a, n in zip(arguments, names, strict=False)]
 
-    def _prepared(self, values: Sequence[ArrayView | Scalar]) -> tuple[PreparedLaunch, ...]:
+    def _prepared(self, values: Sequence[ArrayView | Scalar]) -> tuple[Launch, ...]:
         """The launches for these arguments, remembered by context and by the arrays' address, shape, strides, type."""
         arguments = tuple(_identity(value) for value in values)
         known = self._launches.get(arguments)
@@ -186,16 +193,17 @@ class Kernel:
             raise LaunchError([make("E-4061", None, message, hint=hint)])
         return bound
 
-    def _prepare(self, bound: Bound) -> tuple[PreparedLaunch, ...]:
+    def _prepare(self, bound: Bound) -> tuple[Launch, ...]:
         from croq.driver.device import ensure_context
 
         ensure_context(bound.device[1])  # kernels are loaded and tensor maps encoded in the current context
-        launches = []
+        launches: list[Launch] = []
         for device, grid in zip(self.devices, bound.grids, strict=True):
             function = self._loaded.kernel(device.name)
             params = parameter_bytes(device, bound)
             block = (device.threads, 1, 1)
-            launches.append(function.prepare(grid, block, device.shared_bytes, params, bound.device[1]))
+            launch = function.prepare(grid, block, device.shared_bytes, params, bound.device[1])
+            launches.append(launch if self._watchdog is None else self._watchdog.watch(launch, device))
         return tuple(launches)
 
     @cached_property
@@ -203,6 +211,13 @@ class Kernel:
         from croq.driver.launch import Module
 
         return Module(self.cubin)
+
+    @cached_property
+    def _watchdog(self) -> Watchdog | None:
+        from croq.driver.watchdog import Watchdog
+
+        seconds = self.compilation.settings.watchdog
+        return None if seconds is None else Watchdog(self._loaded, seconds)
 
     def _launch_with_copies(self, values: Sequence[ArrayView | Scalar], stream: Any) -> None:
         import numpy as np
@@ -238,37 +253,86 @@ def simulate(
     schedule: str = "eager",
     blocks: int | Sequence[tuple[int, int, int]] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    races: bool = True,
 ) -> Any:
     """Execute `kernel` on the CPU with NumPy arrays (bf16 by `ml_dtypes`), writing its outputs in place.
 
-    `schedule`: the order in which asynchronous operations complete, `eager`, `lazy` or `random:SEED`. `blocks`: None
-    for the whole grid, a number of blocks spread over it, or their (x, y, z). `progress(done, total)` is called after
-    each block. Checks arguments as a launch does. Returns the simulator's report, a list of them where the function
-    has several launches. Raises LaunchError E-40xx, and what the simulator finds (E-5xxx).
+    `schedule`: the order in which asynchronous operations complete, `eager`, `lazy`, `random:SEED`, `hostile:K`, or
+    `hostile` for a set of those. `blocks`: None for the whole grid, a number of blocks spread over it, or their
+    (x, y, z). `progress(done, total)` is called after each block. `races`: look for accesses that nothing orders, which
+    takes up to three times as long. Checks arguments as a launch does. Returns the simulator's report, a list of them
+    where the function has several launches. Raises LaunchError E-40xx, and what the simulator finds (E-5xxx).
     """
-    if not isinstance(kernel, Kernel):
-        message = f"the first argument of `simulate` is a `{type(kernel).__name__}`, not a compiled kernel"
-        raise LaunchError([make("E-4068", None, message, hint="make one by `croq.compile`")])
-    import numpy as np
-
-    from croq.binding import bind
-    from croq.simulate import run, spread_blocks
-
-    if isinstance(blocks, int) and blocks < 1:
-        raise LaunchError([make("E-4070", None, f"{blocks} blocks cannot be simulated", hint="1 or more, or None")])
-    names = [param.name for param in kernel.devices[0].params]
-    for name, argument in zip(names, arguments, strict=False):
-        if not _is_number(argument) and not isinstance(argument, np.ndarray):
-            message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
-            raise LaunchError([make("E-4067", None, message)])
-    bound = bind(kernel.devices, kernel.views(arguments))
-    arrays = {name: a for name, a in zip(names, arguments, strict=True) if isinstance(a, np.ndarray)}
-    reports = []
-    for device, grid in zip(kernel.devices, bound.grids, strict=True):
-        chosen = spread_blocks(grid, blocks) if isinstance(blocks, int) else blocks
-        scalars = dict(bound.scalars)
-        reports.append(run(device, arrays, scalars, schedule=schedule, blocks=chosen, progress=progress))
+    simulation = _Simulation(kernel, arguments, blocks)
+    reports = simulation.run(schedule, simulation.arrays, progress=progress, races=races)
     return reports[0] if len(reports) == 1 else reports
+
+
+def explore(
+    kernel: Kernel,
+    *arguments: Any,
+    schedules: int = 200,
+    blocks: int | Sequence[tuple[int, int, int]] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    races: bool = True,
+    jobs: int | None = None,
+) -> Exploration:
+    """Execute `kernel` under many schedules, until one of them goes wrong: eager, lazy, hostile plans, random seeds.
+
+    Arguments are those of `simulate`, and stay as they are. `jobs`: processes at once, two when left out. Results that
+    differ between schedules are a fault (E-5052). Raises LaunchError E-40xx; what the simulator finds is in the result.
+    """
+    from croq.simulate.explore import choose_schedules, explore
+    from croq.simulate.runner import HOSTILE
+
+    simulation = _Simulation(kernel, arguments, blocks)
+    if schedules < 1:
+        message = f"{schedules} schedules cannot be simulated"
+        raise LaunchError([make("E-4070", None, message, hint=f"1 or more; `{HOSTILE}` is a set of schedules, too")])
+    chosen = choose_schedules(kernel.devices, schedules)
+
+    def run(schedule: str, arrays: Mapping[str, Any]) -> object:
+        return simulation.run(schedule, arrays, races=races)
+
+    return explore(run, simulation.arrays, simulation.written, chosen, jobs=jobs, progress=progress)
+
+
+class _Simulation:
+    """Arguments that fit a kernel, for any number of simulations. Raises LaunchError E-40xx."""
+
+    def __init__(
+        self, kernel: Kernel, arguments: Sequence[Any], blocks: int | Sequence[tuple[int, int, int]] | None
+    ) -> None:
+        if not isinstance(kernel, Kernel):
+            message = f"the first argument of `simulate` is a `{type(kernel).__name__}`, not a compiled kernel"
+            raise LaunchError([make("E-4068", None, message, hint="make one by `croq.compile`")])
+        import numpy as np
+
+        from croq.binding import bind, written_params
+
+        if isinstance(blocks, int) and blocks < 1:
+            raise LaunchError([make("E-4070", None, f"{blocks} blocks cannot be simulated", hint="1 or more, or None")])
+        names = [param.name for param in kernel.devices[0].params]
+        for name, argument in zip(names, arguments, strict=False):
+            if not _is_number(argument) and not isinstance(argument, np.ndarray):
+                message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
+                raise LaunchError([make("E-4067", None, message)])
+        self.devices = kernel.devices
+        self.bound = bind(kernel.devices, kernel.views(arguments))
+        self.blocks = blocks
+        self.arrays = {name: a for name, a in zip(names, arguments, strict=True) if isinstance(a, np.ndarray)}
+        self.written = frozenset(name for device in self.devices for name in written_params(device))
+
+    def run(self, schedule: str, arrays: Mapping[str, Any], **options: Any) -> list[Any]:
+        """One simulation of each launch, in order; their reports."""
+        from croq.simulate import run, spread_blocks
+
+        reports = []
+        for device, grid in zip(self.devices, self.bound.grids, strict=True):
+            chosen = spread_blocks(grid, self.blocks) if isinstance(self.blocks, int) else self.blocks
+            scalars = dict(self.bound.scalars)
+            reports.append(run(device, arrays, scalars, schedule=schedule, blocks=chosen, **options))
+        return reports
 
 
 def compile(  # named as users say it
@@ -278,13 +342,17 @@ def compile(  # named as users say it
     *,
     arch: str = "sm_90a",
     lineinfo: bool = False,
+    verify: bool = True,
+    watchdog: float | None = None,
 ) -> Kernel:
     """Compile a path, a shipped kernel by bare name (`v4`) or program text (which has a line end or `__co__`).
 
     `defines`: macros, as `-D` gives them. `kernel`: which `__co__` function, where a file has several. The cubin is
-    made at the first launch, or when asked for. Raises CompileError.
+    made at the first launch, or when asked for. `verify`: refuse a kernel whose lowered synchronisation the protocol
+    verifier finds wrong. `watchdog`: seconds after which a wait that still blocks ends the
+    launch, with a report of what it waited for (docs/watchdog.md); for finding hangs. Raises CompileError.
     """
-    settings = compiler.Settings.of(defines, arch=arch, lineinfo=lineinfo)
+    settings = compiler.Settings.of(defines, arch=arch, lineinfo=lineinfo, verify=verify, watchdog=watchdog)
     return Kernel(compiler.compile_file(compiler.load(source), settings), kernel)
 
 
@@ -305,36 +373,7 @@ def check_file(file: SourceFile, settings: compiler.Settings) -> list[Diagnostic
         compilation = compiler.compile_file(file, settings)
     except CroqError as error:
         return list(error.diagnostics)
-    return [*compilation.warnings, *_protocol(compilation)]
-
-
-def _protocol(compilation: compiler.Compilation) -> Iterator[Diagnostic]:
-    """What the protocol verifier finds in each kernel, and whether the program or its lowering is to blame."""
-    from croq.verify import THOROUGH, blame, verify_protocol
-
-    for device in compilation.module.kernels:
-        verdict = verify_protocol(device, options=THOROUGH)
-        if verdict.outcome == "fault":
-            verdict = blame(verdict, verify_protocol(_as_written(compilation, device.name), level="tile"))
-        yield from verdict.diagnostics()
-
-
-def _as_written(compilation: compiler.Compilation, name: str) -> DeviceKernel:
-    """The kernel before anything is decided about barriers, with the threads of each operation."""
-    from croq.ir.build import build
-    from croq.passes import pipeline
-
-    sink = Sink()
-    module = build(compilation.model, sink)
-    pipeline.run(module, sink, after="participants")
-    return next(kernel for kernel in module.kernels if kernel.name == name)
-
-
-def protocol_verifier() -> Callable[[DeviceKernel], Iterable[Diagnostic]] | None:
-    """The verifier of synchronisation protocols, where this installation has it."""
-    import croq.verify
-
-    return getattr(croq.verify, "verify_protocol", None)
+    return [*compilation.warnings, *(d for judgement in judge(compilation) for d in judgement.diagnostics())]
 
 
 def parameter_bytes(device: DeviceKernel, bound: Bound) -> list[bytes]:

@@ -216,50 +216,52 @@ flash_atten(
       qe_begun = 1;
       // v3.co:114  if (t < 32)
       if (t < 32) {
-        // v3.co:118  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
+        // ---- one thread issues: thread 0 ----------------------------------------------------------------
         if (thread == 0) {
+          // v3.co:118  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
           croq::mbarrier_arrive_expect_tx(qf, 32768);
           croq::tma_load_5d(q_shared, &Q_map, qf,
                             0, bm * 128, 0, head, batch, croq::policy_evict_first());
-        }
 
-        // v3.co:122  foreach {issue} in [kv_bound]
-        #pragma unroll 1
-        for (s32 issue = 0; issue < kv_bound; ++issue) {
-          // v3.co:123  bn = bm - issue
-          const s32 bn = bm - issue;
-          // v3.co:124  k_slot = k_pipe_order % K_STAGES
-          const u32 k_slot = k_pipe_order % 2;
-          // v3.co:125  wait ke.at(k_pipe_order)
-          croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
-          // v3.co:126  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
-          if (thread == 0) {
+          // v3.co:122  foreach {issue} in [kv_bound]
+          #pragma unroll 1
+          for (s32 issue = 0; issue < kv_bound; ++issue) {
+            // v3.co:123  bn = bm - issue
+            const s32 bn = bm - issue;
+            // v3.co:124  k_slot = k_pipe_order % K_STAGES
+            const u32 k_slot = k_pipe_order % 2;
+            // v3.co:125  wait ke.at(k_pipe_order)
+            croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
+            // v3.co:126  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
             croq::mbarrier_arrive_expect_tx(kf + k_slot * 8, 32768);
             croq::tma_load_5d(k_buf + k_slot * k_buf_stride, &K_map, kf + k_slot * 8,
                               0, bn * 128, 0, head, batch, croq::policy_evict_last());
+            // v3.co:128  trigger kf.at(k_pipe_order++) after k_load
+            ++k_pipe_order;
           }
-          // v3.co:128  trigger kf.at(k_pipe_order++) after k_load
-          ++k_pipe_order;
         }
+        croq::warp_sync();
       } else {
-        // v3.co:133  foreach {issue} in [kv_bound]
-        #pragma unroll 1
-        for (s32 issue = 0; issue < kv_bound; ++issue) {
-          // v3.co:134  bn = bm - issue
-          const s32 bn = bm - issue;
-          // v3.co:135  v_slot = v_pipe_order % V_STAGES
-          const u32 v_slot = v_pipe_order % 2;
-          // v3.co:136  wait ve.at(v_pipe_order)
-          croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
-          // v3.co:137  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
-          if (thread == 32) {
+        // ---- one thread issues: thread 32 ---------------------------------------------------------------
+        if (thread == 32) {
+          // v3.co:133  foreach {issue} in [kv_bound]
+          #pragma unroll 1
+          for (s32 issue = 0; issue < kv_bound; ++issue) {
+            // v3.co:134  bn = bm - issue
+            const s32 bn = bm - issue;
+            // v3.co:135  v_slot = v_pipe_order % V_STAGES
+            const u32 v_slot = v_pipe_order % 2;
+            // v3.co:136  wait ve.at(v_pipe_order)
+            croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
+            // v3.co:137  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
             croq::mbarrier_arrive_expect_tx(vf + v_slot * 8, 32768);
             croq::tma_load_5d(v_buf + v_slot * v_buf_stride, &V_map, vf + v_slot * 8,
                               0, bn * 128, 0, head, batch, croq::policy_evict_last());
+            // v3.co:139  trigger vf.at(v_pipe_order++) after v_load
+            ++v_pipe_order;
           }
-          // v3.co:139  trigger vf.at(v_pipe_order++) after v_load
-          ++v_pipe_order;
         }
+        croq::warp_sync();
       }
     }
   }

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools.mutants import report  # noqa: E402  (found by the line above)
-from tools.mutants.check import baseline_of  # noqa: E402
+from tools.mutants.baseline import baseline_of  # noqa: E402
 from tools.mutants.model import Kind, Outcome  # noqa: E402
 from tools.mutants.subjects import subjects  # noqa: E402
 from tools.mutants.sweep import KINDS, plan, sweep  # noqa: E402

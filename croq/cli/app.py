@@ -30,7 +30,10 @@ Warmup = Annotated[int, typer.Option(help="Executions before timing.", min=0)]
 Repeat = Annotated[int, typer.Option(help="Executions a round.", min=1)]
 Rounds = Annotated[int, typer.Option(help="Rounds of timing.", min=1)]
 Schedule = Annotated[
-    str, typer.Option(metavar="eager|lazy|random:SEED", help="When asynchronous operations complete (simulator).")
+    str,
+    typer.Option(
+        metavar="eager|lazy|random:SEED|hostile[:K]", help="When asynchronous operations complete (simulator)."
+    ),
 ]
 Kind = Literal["ast", "tile-ir", "ir", "plan", "cuda", "ptx", "cubin", "sass"]
 
@@ -63,11 +66,14 @@ def compile_command(
         str | None, typer.Option("-o", "--out", metavar="PATH", help="Folder for all files; file for --emit.")
     ] = None,
     lineinfo: Annotated[bool, typer.Option("--lineinfo", help="Keep line tables for profilers.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Prove the lowered synchronisation before it is emitted.")
+    ] = True,
 ) -> int:
     """Compile to CUDA and cubin."""
     from croq.cli.compiling import compile_and_show
 
-    return compile_and_show(session, file, emit, after, out, lineinfo)
+    return compile_and_show(session, file, emit, after, out, lineinfo=lineinfo, verify=verify)
 
 
 @app.command()
@@ -107,6 +113,14 @@ def sim(
         typer.Option("--save", metavar="NAME=FILE", help="Write a parameter to a .npy file afterwards."),
     ] = None,
     schedule: Schedule = "eager",
+    schedules: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Run N schedules (eager, lazy, hostile ones, random seeds) up to the first fault.", min=1
+        ),
+    ] = None,
+    races: Annotated[bool, typer.Option("--races/--no-races", help="Look for accesses that nothing orders.")] = True,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes for --schedules. Default: 2.", min=1)] = None,
     tiles: Annotated[
         int | None, typer.Option(metavar="N", help="Simulate N blocks, spread over the grid.", min=1)
     ] = None,
@@ -120,14 +134,12 @@ def sim(
     timeline_steps: Annotated[int, typer.Option(metavar="N", help="Iterations of inner loops to show.", min=1)] = 8,
 ) -> int:
     """Execute on the CPU, with the chip's asynchrony; reports races, deadlocks and lost phases."""
-    from croq.cli.sim import simulate_and_show
+    from croq.cli.sim import SimRequest, simulate_and_show
     from croq.cli.timelines import TimelineRequest
 
-    request = TimelineRequest.of(timeline or [], timeline_block, timeline_steps)
-    return simulate_and_show(
-        session, file, kernel, shape or [], arg or [], save or [], schedule=schedule, tiles=tiles, seed=seed,
-        timeline=request,
-    )  # fmt: skip
+    shown = TimelineRequest.of(timeline or [], timeline_block, timeline_steps)
+    request = SimRequest(schedule, schedules, races, jobs, tiles, seed, shown)
+    return simulate_and_show(session, file, kernel, shape or [], arg or [], save or [], request)
 
 
 @app.command()
@@ -150,11 +162,17 @@ def run(
     schedule: Schedule = "eager",
     seed: Seed = 42,
     kernel: FunctionName = None,
+    watchdog: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="End a wait that lasts longer, and report it; no timing.")
+    ] = None,
+    races: Annotated[bool, typer.Option("--races", help="Simulator: look for accesses that nothing orders.")] = False,
 ) -> int:
     """Run attention: build inputs, execute, check against a reference, report time and throughput."""
     from croq.cli.run import Request, run_and_show
 
-    request = Request(seq, batch, heads, dim, causal, warmup, repeat, rounds, device, tiles, schedule, seed, kernel)
+    request = Request(
+        seq, batch, heads, dim, causal, warmup, repeat, rounds, device, tiles, schedule, seed, kernel, watchdog, races
+    )
     return run_and_show(session, file, request)
 
 

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 from croq.cli import output
 from croq.cli.session import Session
 from croq.compiler import Compilation, Observer, compile_file
+from croq.diagnostics import CompileError
 
 if TYPE_CHECKING:
     from croq.ir.objects import Kernel
 
 
-def compile_session(session: Session, file: str, *, lineinfo: bool = False, **defines: object) -> Compilation:
+def compile_session(
+    session: Session, file: str, *, lineinfo: bool = False, verify: bool = False, **defines: object
+) -> Compilation:
     """Compile for a command: warnings printed, and the rungs of the `-v` ladder."""
     console = session.console
     source = session.load(file)
     with console.busy(f"compiling {source.name}"):
-        made = compile_file(source, session.settings(lineinfo=lineinfo, **defines), _observer(session))
+        made = compile_file(source, session.settings(lineinfo=lineinfo, verify=verify, **defines), _observer(session))
     console.diagnostics(made.warnings)
     if console.verbose >= 1:
         from croq.plan import render
@@ -42,11 +45,18 @@ def _observer(session: Session) -> Observer | None:
 
 
 def compile_and_show(
-    session: Session, file: str, kind: str | None, after: str | None, out: str | None, lineinfo: bool
+    session: Session,
+    file: str,
+    kind: str | None,
+    after: str | None,
+    out: str | None,
+    *,
+    lineinfo: bool = False,
+    verify: bool = True,
 ) -> int:
     if after is not None:
         return _show_after(session, file, kind, after, out)
-    made = compile_session(session, file, lineinfo=lineinfo)
+    made = compile_session(session, file, lineinfo=lineinfo, verify=verify)
     if kind is not None:
         if kind == "cubin" and out is None:
             output.emit(session.console, made, kind, b"", out)  # refused before the compiler runs
@@ -90,21 +100,30 @@ def show_plan(session: Session, file: str, json: bool) -> int:
 
 
 def check_and_show(session: Session, file: str) -> int:
-    from croq.kernel import check_file, protocol_verifier
+    from croq.protocol import Judgement, judge
 
     console = session.console
     source = session.load(file)
+    judgements: list[Judgement] = []
     with console.busy(f"checking {source.name}"):
-        found = check_file(source, session.settings())
+        try:
+            made = compile_file(source, session.settings())
+            judgements += judge(made)
+            found = [*made.warnings, *(d for judgement in judgements for d in judgement.diagnostics())]
+        except CompileError as error:
+            found = list(error.diagnostics)
     console.diagnostics(found)
     errors = sum(d.severity == "error" for d in found)
     warnings = sum(d.severity == "warning" for d in found)
     if console.json:
-        console.data({"file": source.name, "ok": errors == 0, "errors": errors, "warnings": warnings})
+        verdicts = [{"kernel": j.kernel, "source": str(j.source), "lowered": str(j.lowered)} for j in judgements]
+        console.data(
+            {"file": source.name, "ok": errors == 0, "errors": errors, "warnings": warnings, "verdicts": verdicts}
+        )
     else:
-        if protocol_verifier() is None:
-            console.note("only the static rules were applied: this croq has no protocol verifier")
         verdict = "ok" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
         more = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
         console.summary(f"{source.name}: {verdict}{more}")
+        for judgement in judgements:
+            console.summary(f"  {judgement}")
     return 1 if errors else 0

@@ -49,12 +49,14 @@ class Request:
     schedule: str
     seed: int
     kernel: str | None
+    watchdog: float | None = None  # seconds
+    races: bool = False  # looked for by the simulator
 
 
 def run_and_show(session: Session, file: str, request: Request) -> int:
     """Execute `file` and print the report; WrongResult when the check fails."""
     device, why_not = _device(request.device)
-    kernel = compile_for(session, file, request.kernel, device)
+    kernel = compile_for(session, file, request.kernel, device, request.watchdog)
     binding = bind(kernel.params)
     workload = AttentionWorkload(request.batch, request.heads, request.seq, request.dim, causal=request.causal)
     workload = binding.adapt(workload)
@@ -102,13 +104,19 @@ def _device(wanted: str) -> tuple[DeviceInfo | None, str]:
     return device, reason
 
 
-def compile_for(session: Session, file: str, function: str | None, device: DeviceInfo | None) -> Kernel:
-    """Compile for a device; a persistent kernel is told how many blocks the device holds, unless `-D` says so."""
+def compile_for(
+    session: Session, file: str, function: str | None, device: DeviceInfo | None, watchdog: float | None = None
+) -> Kernel:
+    """Compile for a device; a persistent kernel is told how many blocks the device holds, unless `-D` says so.
+
+    `watchdog`: seconds, for a build that reports waits that last longer. Raises CompileError E-4200.
+    """
     defines: dict[str, Any] = {}
     text = session.load(file).text
     if re.search(rf"^\s*#\s*define\s+{PERSISTENT}\b", text, re.MULTILINE) and PERSISTENT not in session.defines:
         defines[PERSISTENT] = device.multiprocessors if device is not None else SIMULATED_SMS
-    return Kernel(compile_session(session, file, **defines), function)
+    made = compile_session(session, file, verify=True, **defines)
+    return Kernel(made if watchdog is None else made.watched(watchdog), function)
 
 
 # ------------------------------------------------------------------------------------------------------------ on a GPU
@@ -128,7 +136,9 @@ def _on_gpu(
         report = check_attention(inputs, gpu.download(on_device["o"]))
     console.diagnostics(kernel.warnings)
     timing: Timing | None = None
-    if report.ok:
+    if request.watchdog is not None:
+        console.note(f"no wait lasted {request.watchdog:g} s; a build with a watchdog is not timed")
+    elif report.ok:
         with console.busy("timing"):
             timer = {
                 kernel.name: lambda: gpu.time(lambda: kernel(*arguments), warmup=request.warmup, repeat=request.repeat)
@@ -157,6 +167,8 @@ def _in_simulator(
     console = session.console
     reason = why_not.split(";")[0]
     console.note(f"no GPU is used ({reason}): the simulator executes a part of the work on the CPU")
+    if request.watchdog is not None:
+        console.note("--watchdog is for a GPU: the simulator finds every hang of its schedule without it")
     tile = query_tile(kernel, binding)
     count = request.tiles or DEFAULT_TILES
     lists: dict[Role, np.ndarray[Any, Any]] = {}
@@ -174,7 +186,9 @@ def _in_simulator(
     started = time.perf_counter()
     arguments = binding.arguments(values)
     with console.progress(f"simulating {described.split(':')[0]}") as progress:
-        result = simulate(kernel, *arguments, schedule=request.schedule, blocks=part.blocks, progress=progress)
+        result = simulate(
+            kernel, *arguments, schedule=request.schedule, blocks=part.blocks, progress=progress, races=request.races
+        )
     console.diagnostics(result.warnings)
     done = Simulated(part, described, request.schedule, time.perf_counter() - started)
     with console.busy("checking"):

@@ -42,8 +42,8 @@ class Session:
             self.source = load(_as_path(file))
         return self.source
 
-    def settings(self, *, lineinfo: bool = False, **more: Any) -> Settings:
-        return Settings.of({**more, **self.defines}, arch=self.arch, lineinfo=lineinfo)
+    def settings(self, *, lineinfo: bool = False, verify: bool = False, **more: Any) -> Settings:
+        return Settings.of({**more, **self.defines}, arch=self.arch, lineinfo=lineinfo, verify=verify)
 
 
 def _standard_input() -> SourceFile:

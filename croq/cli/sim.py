@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,23 @@ from croq.cli.arguments import fill_arguments, known_names, outputs_of, plan_arg
 from croq.cli.compiling import compile_session
 from croq.cli.session import Session
 from croq.cli.timelines import TimelineRequest, write_timelines
-from croq.kernel import Kernel, simulate
-from croq.simulate import spread_blocks
+from croq.kernel import Kernel, explore, simulate
+from croq.simulate import SimulationFault, spread_blocks
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class SimRequest:
+    """The options of `sim` that are not about arguments. `schedules`: how many, None for `schedule` alone."""
+
+    schedule: str
+    schedules: int | None
+    races: bool
+    jobs: int | None
+    tiles: int | None
+    seed: int
+    timeline: TimelineRequest
 
 
 def simulate_and_show(
@@ -29,11 +43,7 @@ def simulate_and_show(
     shapes: Sequence[str],
     given: Sequence[str],
     saves: Sequence[str],
-    *,
-    schedule: str,
-    tiles: int | None,
-    seed: int,
-    timeline: TimelineRequest,
+    request: SimRequest,
 ) -> int:
     symbols = _numbers(shapes)
     texts, targets = _pairs(given, "--arg"), _pairs(saves, "--save")
@@ -41,26 +51,51 @@ def simulate_and_show(
     known_names([*targets], [param.name for param in kernel.params if param.shape is not None], "--save")
     planned = plan_arguments(kernel, symbols, texts)
     bound = bind(kernel.devices, [view_of(item) for item in planned])  # refuses before anything large is made
-    arguments = fill_arguments(kernel, planned, seed)
+    arguments = fill_arguments(kernel, planned, request.seed)
     names = [param.name for param in kernel.params]
     grid = bound.grids[0]
-    blocks = spread_blocks(grid, tiles) if tiles is not None else None
+    blocks = spread_blocks(grid, request.tiles) if request.tiles is not None else None
     described = _part(grid, blocks)
     written = outputs_of(kernel)
     by_name = dict(zip(names, arguments, strict=True))
     before = {name: by_name[name].copy() for name in names if name in written}
-    shown = write_timelines(session, kernel, bound, by_name, timeline) if timeline.files else []
+    shown = write_timelines(session, kernel, bound, by_name, request.timeline) if request.timeline.files else []
     started = time.perf_counter()
+    if request.schedules is not None:
+        _explore(session, kernel, arguments, blocks, described, request)
     with session.console.progress(f"simulating {described.split(':')[0]}") as progress:
-        report = simulate(kernel, *arguments, schedule=schedule, blocks=blocks, progress=progress)
+        report = simulate(
+            kernel, *arguments, schedule=request.schedule, blocks=blocks, progress=progress, races=request.races
+        )
     seconds = time.perf_counter() - started
     for done in report if isinstance(report, list) else [report]:
         session.console.diagnostics(done.warnings)
     results = {name: _describe(by_name[name], old) for name, old in before.items()}
     for name, target in targets.items():
         _save(Path(target), by_name[name])
-    _show(session, kernel, bound.symbols, described, schedule, seconds, results, shown)
+    _show(session, kernel, bound.symbols, described, request, seconds, results, shown)
     return 0
+
+
+def _explore(
+    session: Session,
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    blocks: Sequence[tuple[int, int, int]] | None,
+    described: str,
+    request: SimRequest,
+) -> None:
+    """Many schedules. Raises SimulationFault for the first that goes wrong, with the option that shows it again."""
+    count = request.schedules or 1
+    with session.console.progress(f"simulating {described.split(':')[0]} under {count} schedules") as progress:
+        found = explore(
+            kernel, *arguments, schedules=count, blocks=blocks, progress=progress, races=request.races,
+            jobs=request.jobs,
+        )  # fmt: skip
+    if not found.ok:
+        note = f"found with schedule {len(found.schedules)} of {count}; the same command with `--schedule "
+        note += f"{found.schedule}` in place of `--schedules {count}` shows it again"
+        raise SimulationFault(found.diagnostics).with_notes(note)
 
 
 def _part(grid: tuple[int, int, int], blocks: Sequence[tuple[int, int, int]] | None) -> str:
@@ -98,20 +133,24 @@ def _describe(array: Array, before: Array) -> dict[str, Any]:
 
 
 def _show(
-    session: Session, kernel: Kernel, symbols: Mapping[str, int], described: str, schedule: str, seconds: float,
+    session: Session, kernel: Kernel, symbols: Mapping[str, int], described: str, request: SimRequest, seconds: float,
     results: Mapping[str, dict[str, Any]], timelines: Sequence[Mapping[str, Any]],
 ) -> None:  # fmt: skip
     console = session.console
     if console.json:
         console.data(
-            {"kernel": kernel.name, "symbols": dict(symbols), "part": described, "schedule": schedule}
+            {"kernel": kernel.name, "symbols": dict(symbols), "part": described, "schedule": request.schedule}
+            | ({"schedules": request.schedules} if request.schedules is not None else {})
+            | {"races": request.races}
             | {"seconds": round(seconds, 3), "outputs": dict(results)}
             | ({"timelines": list(timelines)} if timelines else {})
         )
         return
     shown = ", ".join(f"{name}={value}" for name, value in symbols.items())
     console.result(f"{kernel.compilation.file.name} ({kernel.name}): {shown}")
-    console.result(f"  simulated {described}, schedule {schedule}, in {seconds:.1f} s; nothing went wrong")
+    under = f"schedule {request.schedule}" if request.schedules is None else f"{request.schedules} schedules"
+    looked = "no race was found" if request.races else "races were not looked for"
+    console.result(f"  simulated {described}, {under}, in {seconds:.1f} s; nothing went wrong, {looked}")
     for shown_part in timelines:
         busy = shown_part["tensor_cores_busy"]
         use = f", tensor cores busy {busy:.0%} of the {shown_part['cycles']:,} shown" if busy is not None else ""

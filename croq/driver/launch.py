@@ -75,6 +75,18 @@ class Module:
                 self._kernels[name] = KernelFunction(name, check(answer, "cuLibraryGetKernel"), self)
             return self._kernels[name]
 
+    def set_variable(self, name: str, value: bytes) -> bool:
+        """Write a `__device__` variable in the current context; False when the module has none of that name."""
+        answer = driver().cuLibraryGetGlobal(self._library, name.encode())
+        if int(answer[0]) == _NOT_FOUND:
+            return False
+        address, size = check(answer, "cuLibraryGetGlobal")
+        if len(value) != int(size):
+            raise ValueError(f"variable `{name}` has {int(size)} bytes, not {len(value)}")
+        source = ctypes.create_string_buffer(value, len(value))
+        check(driver().cuMemcpyHtoD(address, ctypes.addressof(source), len(value)), "cuMemcpyHtoD")
+        return True
+
 
 class KernelFunction:
     """One kernel of a module, and its functions in the contexts that it was used in."""

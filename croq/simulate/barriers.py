@@ -46,8 +46,11 @@ class Mbarrier:
                 notes=["one thread initialises all barriers, and the CTA synchronises, before any other use"],
             )
 
+    def arrive(self, count: int, op: Op) -> None:
+        self.expect(count, 0, op)
+
     def expect(self, count: int, size: int, op: Op) -> None:
-        """`count` arrivals, each of which expects `size` bytes more (0: an ordinary arrival)."""
+        """`count` arrivals, each of which expects `size` bytes more."""
         self.check(op)
         if count > self.waiting_for:
             raise self._too_many(count, op)
@@ -126,7 +129,7 @@ class NamedBarrier:
         self.generation = 0
         self.there: set[int] = set()  # warps of the generation under way
 
-    def arrive(self, count: int, op: Op, warp: int) -> bool:
+    def arrive(self, count: int, op: Op, warp: int = 0) -> bool:
         """One warp arrives for a generation of `count` threads; True when that completes it."""
         if count % 32 or count <= 0:
             raise fault("E-5017", op, f"{self.name} is used with {count} threads, no positive multiple of 32")

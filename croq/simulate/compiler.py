@@ -19,8 +19,10 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, TensorMap, Variable
 from croq.ir.scalar import Break, Continue, FragDeclare
 from croq.sema.symbolic import Dim
+from croq.simulate import hostile
 from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
+from croq.simulate.hostile import Plan
 from croq.simulate.machine import ALL_LANES, Policy, Run, Warp
 from croq.simulate.memory import GlobalData, SharedTile
 from croq.simulate.registers import Registers, Shape
@@ -89,6 +91,7 @@ class Program:
     policy: Policy
     main: Blocking
     values: list[Any]
+    plan: Plan | None  # of a hostile schedule
 
     def start(self, warp: Warp) -> None:
         warp.v = list(self.values)
@@ -128,7 +131,9 @@ class Compiler:
             yield from main(warp)
             check_exit(warp)
 
-        return Program(self.kernel, self.policy, run, self.values)
+        number = self.policy.hostile
+        plan = hostile.plan(self.kernel, number) if number is not None else None
+        return Program(self.kernel, self.policy, run, self.values, plan)
 
     # --------------------------------------------------------------------------------------------- values
     def slot(self, value: Value | Variable) -> int:
@@ -239,8 +244,8 @@ class Compiler:
         return Code(blocking=_blocking_block(codes), exits=exits)
 
     def preemptible(self, code: Code) -> Code:
-        """Under a random schedule, other agents may come before this operation."""
-        if self.policy.seed is None or self.map is not None:
+        """Under a stepwise schedule, other agents may come before this operation."""
+        if not self.policy.stepwise or self.map is not None:
             return code
         inner = code.blocking
         plain = code.plain

@@ -62,12 +62,18 @@ Run = Generator["Waiting | None", None, None]  # None: the warp could go on, oth
 
 @dataclass(frozen=True)
 class Policy:
-    """When things happen that the chip leaves open. Exactly one of the three."""
+    """When things happen that the chip leaves open. Exactly one of the four."""
 
     name: str
     eager: bool = False
     lazy: bool = False
     seed: int | None = None  # random
+    hostile: int | None = None  # number of the plan
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether others may come between any two operations of a warp, and operations in flight at any time."""
+        return self.seed is not None or self.hostile is not None
 
 
 @dataclass(eq=False)

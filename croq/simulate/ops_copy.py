@@ -247,7 +247,7 @@ def _store(c: Compiler, op: hw.BulkTensorStore) -> Code:
     mapped = _mapped(c, op.map, op)
     source = SharedBox(c, op.source, mapped, op)
     coordinates = _coordinates(c, op)
-    eager, pool = c.policy.eager, c.policy.seed is not None
+    eager, pool = c.policy.eager, c.policy.stepwise
 
     def issue(warp: Warp, lane: int) -> None:
         at, start = coordinates(warp, lane), source.start(warp, op)

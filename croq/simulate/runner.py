@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from croq.diagnostics import CroqError, Diagnostic
 from croq.ir.objects import Kernel, Param
 from croq.simulate import (
+    hostile,
     ops_barrier,
     ops_call,
     ops_control,
@@ -31,9 +32,11 @@ from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Cta
 from croq.simulate.memory import GlobalData
 from croq.simulate.races import Races
+from croq.simulate.races.guards import Guards
 from croq.simulate.timeline_record import Recorder
 from croq.simulate.watch import Watcher
 
+HOSTILE = "hostile"
 STEP_LIMIT = 20_000_000  # iterations of loops that one warp may make in one block
 
 # Importing these registers how their operations are compiled.
@@ -91,15 +94,18 @@ def run(
 
     arrays: a NumPy array for each data parameter, by name, of the parameter's element type (ml_dtypes for bf16 and
     8-bit floats) and of any strides. scalars: a value for each scalar parameter. symbols: values of symbolic
-    dimensions; they are bound from the arrays' shapes when left out. schedule: `eager`, `lazy`, `random:SEED` or
-    `hostile:K`. blocks: which blocks of the grid to run, one after the other; all when left out. progress(done, total)
-    is called after each block. limit: loop iterations a warp may make in one block. races: report accesses that
-    nothing orders (E-5040 and up). watch: makes another watcher of a block. recorder: is told what the warps do, of one
-    block; see `timeline`.
+    dimensions; they are bound from the arrays' shapes when left out. schedule: `eager`, `lazy`, `random:SEED`,
+    `hostile:K`, or `hostile` for all plans of the kernel one after the other. blocks: which blocks of the grid to run,
+    one after the other; all when left out. progress(done, total) is called after each block, or plan. limit: loop
+    iterations a warp may make in one block. races: report accesses that nothing orders (E-5040 and up). watch: makes
+    another watcher of a block. recorder: is told what the warps do, of one block; see `timeline`.
 
     Raises LaunchError (E-5001 to E-5007) for arguments that do not fit, SimulationFault (E-5010 and up) for what goes
     wrong on the simulated machine.
     """
+    if schedule == HOSTILE:
+        again = partial(run, scalars=scalars, symbols=symbols, blocks=blocks, limit=limit, races=races, watch=watch)
+        return _all_plans(kernel, arrays, again, progress)
     policy = schedules.parse(schedule)
     bound = {**bind_symbols(kernel, arrays), **(symbols or {})}
     check_scalars(kernel, scalars or {})
@@ -113,10 +119,11 @@ def run(
         program = _guarded(
             lambda: Compiler(kernel, policy, data, {**bound, **(scalars or {})}, recorder).compile(), kernel, "", ""
         )
+        named = f"`{policy.name}`" + (f" ({program.plan.what})" if program.plan is not None else "")
         for done, block in enumerate(chosen, start=1):
             begin = time.perf_counter()
             cta = Cta(program, block, limit, watch(block) if watch is not None else None)
-            _guarded(partial(_run, program, cta), kernel, policy.name, block)
+            _guarded(partial(_run, program, cta), kernel, named, block)
             steps += cta.steps
             times.append(time.perf_counter() - begin)
             if progress is not None:
@@ -127,6 +134,26 @@ def run(
     return Report(
         kernel.name, policy.name, grid, tuple(chosen), steps, time.perf_counter() - start, block_seconds=tuple(times)
     )
+
+
+def _all_plans(
+    kernel: Kernel,
+    arrays: Mapping[str, Array],
+    again: Callable[..., Report],
+    progress: Callable[[int, int], None] | None,
+) -> Report:
+    """Every plan of `hostile`, each on what the arrays held at first; the last one's results stay."""
+    written = [param.name for param in Guards(kernel).written if param.name in arrays]
+    before = {name: arrays[name].copy() for name in written}
+    count, reports = len(hostile.plans(kernel)), []
+    for number in range(count):
+        for name in written:
+            arrays[name][...] = before[name]
+        reports.append(again(kernel, arrays, schedule=f"{HOSTILE}:{number}"))
+        if progress is not None:
+            progress(number + 1, count)
+    steps, seconds = sum(r.steps for r in reports), sum(r.seconds for r in reports)
+    return replace(reports[-1], schedule=HOSTILE, steps=steps, seconds=seconds, block_seconds=())
 
 
 def _run(program: Program, cta: Cta) -> None:
@@ -144,11 +171,11 @@ def _guarded(act: Callable[[], Any], kernel: Kernel, schedule: str, block: Any) 
     except SimulationFault as found:
         if not schedule:
             raise
-        raise found.with_notes(f"kernel `{kernel.name}`, block {block}, schedule `{schedule}` shows it again") from None
+        raise found.with_notes(f"kernel `{kernel.name}`, block {block}, schedule {schedule} shows it again") from None
     except CroqError:
         raise
     except Exception as error:
-        where = f", block {block}, schedule `{schedule}`" if schedule else ""
+        where = f", block {block}, schedule {schedule}" if schedule else ""
         raise fault(
             "E-5099",
             None,

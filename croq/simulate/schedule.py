@@ -5,41 +5,50 @@ lazy         a TMA load lands only when no warp can go on without it; a WGMMA ru
              reads its source when it is waited for
 random:SEED  at each step a random warp that can go on, or a random operation in flight, some of which are far
              slower than others; equal seeds give equal runs
+hostile:K    the K-th plan of `hostile`: some operations as late as can be, warps by strict priorities
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from itertools import count
+from random import Random
 
 from croq.diagnostics import LaunchError, make
-from croq.ir.objects import Event
-from croq.simulate.faults import SimulationFault, argument_fault, fault
-from croq.simulate.machine import Cta, Pending, Policy, Waiting, Warp
-from croq.source import Span
+from croq.simulate.deadlock import deadlock
+from croq.simulate.faults import argument_fault, fault
+from croq.simulate.hostile import Plan
+from croq.simulate.machine import Cta, Mma, Pending, Policy, Warp
+
+PATIENCE = 1000  # steps that the most urgent warp of a hostile schedule makes before it lets others by: it may spin
 
 
 def parse(schedule: str) -> Policy:
-    """The policy of `eager`, `lazy` or `random:SEED`. Raises LaunchError E-5007."""
+    """The policy of `eager`, `lazy`, `random:SEED` or `hostile:K`. Raises LaunchError E-5007."""
     if schedule == "eager":
         return Policy(schedule, eager=True)
     if schedule == "lazy":
         return Policy(schedule, lazy=True)
-    head, colon, seed = schedule.partition(":")
-    if head == "random" and colon and seed.isdecimal() and seed.isascii():
-        return Policy(f"random:{int(seed)}", seed=int(seed))
+    head, _, number = schedule.partition(":")
+    if number.isdecimal() and number.isascii():
+        if head == "random":
+            return Policy(f"random:{int(number)}", seed=int(number))
+        if head == "hostile":
+            return Policy(f"hostile:{int(number)}", hostile=int(number))
     raise _unknown(schedule)
 
 
 def _unknown(schedule: str) -> LaunchError:
-    hint = "there are `eager`, `lazy` and `random:SEED`, with a non-negative whole number as the seed"
+    hint = "there are `eager`, `lazy`, `random:SEED`, `hostile` and `hostile:K`, with whole numbers from 0"
     return argument_fault([make("E-5007", None, f"no schedule is called `{schedule}`", hint=hint)])
 
 
 def run_cta(cta: Cta) -> None:
     """Run all warps of a CTA to their end. Raises SimulationFault."""
-    if cta.random is not None:
+    if cta.program.plan is not None:
+        _Hostile(cta, cta.program.plan).run()
+    elif cta.random is not None:
         _run_random(cta)
     else:
         _run_round_robin(cta)
@@ -130,67 +139,50 @@ def _land(cta: Cta, pending: Pending) -> None:
     pending.complete()
 
 
-# ---------------------------------------------------------------------------------------------------------- deadlock
-def deadlock(cta: Cta, live: list[Warp]) -> SimulationFault:
-    """What every warp that is left waits for, one label a source line."""
-    waits: dict[tuple[Span | None, str], list[int]] = defaultdict(list)
-    events: dict[Event, None] = {}
-    for warp in live:
-        assert warp.waiting is not None
-        waits[warp.waiting.op.span, warp.waiting.describe()].append(warp.index)
-        event = getattr(warp.waiting.op, "event", None)
-        if isinstance(event, Event):
-            events[event] = None
-    (span, _), *others = waits
-    labels = [(s, f"{_wait_for(waits[s, text])} {text}") for s, text in others if s is not None]
-    notes = [f"{_wait_for(warps)} {text}" for (s, text), warps in waits.items() if s is None or s is span]
-    ended = [warp.index for warp in cta.warps if warp not in live]
-    if ended:
-        notes.append(f"{_warps(ended)} {'has' if len(ended) == 1 else 'have'} ended")
-    notes += [note for warp in live if (note := _lapped(warp))]
-    notes += [f"`{e.name}` is triggered by threads {e.triggers}" for e in events if e.triggers is not None]
-    notes += [f"{_waiting(warp.waiting)}: only a part of warp {warp.index} is there" for warp in live if _partial(warp)]
-    return fault(
-        "E-5010",
-        span,
-        f"deadlock: {_warps([w.index for w in live])} of {len(cta.warps)} cannot go on",
-        labels=labels,
-        notes=dict.fromkeys(notes),
-        hint="an event is waited for more often than it is triggered, or the handshakes wait for one another",
-    )
+class _Hostile:
+    """Strict priorities: a warp goes when nobody more urgent can; late operations complete when nobody can go."""
 
+    def __init__(self, cta: Cta, plan: Plan) -> None:
+        self.cta, self.plan = cta, plan
+        self.late = plan.late
+        self.live = [cta.warps[index] for index in plan.order]
+        self.random = Random(f"{plan.what}:{cta.program.policy.hostile}:{cta.block}")
 
-def _lapped(warp: Warp) -> str | None:
-    """Whether the phase that a warp wants has come and gone: parity cannot tell it from the next but one."""
-    barrier = warp.waiting.barrier if warp.waiting is not None else None
-    if barrier is None:
-        return None
-    wanted = warp.passed.get(barrier, 0) - barrier.event.ready
-    if barrier.phase <= wanted:
-        return None
-    return (
-        f"warp {warp.index} has missed a phase of `{barrier.name}`: it waits for phase {wanted}, which is over since "
-        f"phase {barrier.phase} began; nothing made the others wait for it"
-    )
+    def run(self) -> None:
+        last, steps = None, 0
+        for turn in count():
+            if not self.live:
+                return
+            self._prompt()
+            ready = [w for w in self.live if w.waiting is None or w.waiting.ready()]
+            if not ready:
+                self._complete_late()
+                continue
+            chosen = ready[0]
+            steps = steps + 1 if chosen is last else 0
+            if steps > PATIENCE:
+                chosen, steps = ready[turn % len(ready)], PATIENCE - len(ready)
+            last = ready[0]
+            _step(self.live, chosen)
+            if self.plan.changes and self.random.random() * 1000 < self.plan.changes:
+                self.live = [*self.live[1:], *self.live[:1]]
 
+    def _prompt(self) -> None:
+        """Complete what is not late."""
+        for pending in list(self.cta.pending):
+            if pending.op not in self.late:
+                _land(self.cta, pending)
+        for warp in self.cta.warps:
+            while warp.queue and warp.queue[0].op not in self.late:
+                _execute(warp)
 
-def _partial(warp: Warp) -> bool:
-    return warp.mask != warp.base
-
-
-def _waiting(waiting: Waiting | None) -> str:
-    return waiting.op.NAME if waiting is not None else "end"
-
-
-def _wait_for(indices: list[int]) -> str:
-    return f"{_warps(indices)} {'waits' if len(indices) == 1 else 'wait'} for"
-
-
-def _warps(indices: list[int]) -> str:
-    """`warp 3`, `warps 0 to 3`, `warps 0, 2, 5`."""
-    indices = sorted(indices)
-    if len(indices) == 1:
-        return f"warp {indices[0]}"
-    if indices == list(range(indices[0], indices[-1] + 1)):
-        return f"warps {indices[0]} to {indices[-1]}"
-    return "warps " + ", ".join(str(i) for i in indices)
+    def _complete_late(self) -> None:
+        """One late operation: of those in flight the first or the last, MMAs of a warp in their order."""
+        flights: list[Pending | Mma] = [*self.cta.pending, *(w.queue[0] for w in self.cta.warps if w.queue)]
+        if not flights:
+            raise deadlock(self.cta, self.live)
+        chosen = flights[-1 if self.plan.newest_first else 0]
+        if isinstance(chosen, Pending):
+            _land(self.cta, chosen)
+        else:
+            _execute(chosen.of)

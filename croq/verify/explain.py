@@ -210,7 +210,9 @@ def _until(mma: Mma) -> str:
 def unfenced_registers(state: State, site: Site, warp: Warp, frag: Fragment, moment: int) -> Fault:
     return Fault(
         "E-6003",
-        f"`{frag.name}` was touched by ordinary code, and no `wgmma.fence` follows before this MMA uses it",
+        f"`{frag.name}` was touched by ordinary code, and no `wgmma.fence` follows before this MMA uses it"
+        if warp.fenced
+        else f"no `wgmma.fence` stands before the first MMA of warp {warp.index}",
         site,
         notes=["register accesses and WGMMAs are ordered by `wgmma.fence` only. PTX ISA, wgmma.fence"],
         moments=[moment],

@@ -36,13 +36,17 @@ class Machine(Tensor):
             warp.run = follow(self, warp, warp.base, self.program.constants[warp.index])
             self.ready.append(warp)
         while self.ready:
-            warp = self.ready.popleft()
+            warp = self.pick()
             if not warp.done and not warp.held:
                 self._advance(warp)
         if any(not warp.done for warp in self.warps):
             raise deadlock(self)
         self.check_collectives()
         self.check_ends()
+
+    def pick(self) -> Warp:
+        """Who goes on next: any choice leads to the same verdict."""
+        return self.ready.popleft()
 
     def _advance(self, warp: Warp) -> None:
         assert warp.run is not None

@@ -22,6 +22,7 @@ from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.types import FLOATS, FUTURE
 from croq.source import Span
 from croq.verify import values
+from croq.verify.expressions import pure
 from croq.verify.slicing import Lanes, Slice, invariant
 from croq.verify.values import WARP
 
@@ -234,7 +235,7 @@ class Coder:
                 self.flush(mask)
             translator(self, op, mask)
         elif op.PURE:
-            _pure(self, op)
+            pure(self, op)
 
     def nested(self, head: str, block: Block, mask: str) -> None:
         self.line(head)
@@ -247,57 +248,6 @@ class Coder:
         inner = self.new("m")
         self.line(f"{inner} = {mask} & {condition}")
         self.nested(f"if {inner}:", block, inner)
-
-
-# ------------------------------------------------------------------------------------------------------ pure operations
-def _pure(coder: Coder, op: Op) -> None:
-    (result,) = op.results()
-    if result not in coder.slice.needed or coder.analysis.fixed(result) is not None:
-        return
-    coder.bind(result, _expression(coder, op))
-
-
-def _expression(coder: Coder, op: Op) -> str:
-    if isinstance(op, scalar.Const):
-        return "UNKNOWN" if isinstance(op.value, float) else repr(op.value)
-    if isinstance(op, scalar.Symbol):
-        return f"S.symbols[{op.symbol!r}]"
-    if isinstance(op, scalar.BlockIndex):
-        return f"S.place[{op.axis}]"
-    if isinstance(op, scalar.Binary):
-        return _binary(coder, op)
-    if isinstance(op, scalar.Unary):
-        operand = coder.value(op.operand)
-        if op.op == "lnot":
-            return f"lnot({operand})"
-        return _narrow(f"({'-' if op.op == 'neg' else '~'}{operand})", op.result.type)
-    if isinstance(op, scalar.Select):
-        return f"select({coder.value(op.condition)}, {coder.value(op.then)}, {coder.value(op.otherwise)})"
-    if isinstance(op, scalar.Cast):
-        if {op.operand.type, op.result.type} & FLOATS:
-            return "UNKNOWN"
-        return f"convert({coder.value(op.operand)}, {op.operand.type!r}, {op.result.type!r})"
-    return "UNKNOWN"
-
-
-def _binary(coder: Coder, op: scalar.Binary) -> str:
-    if op.left.type in FLOATS:
-        return "UNKNOWN"
-    left, right = coder.value(op.left), coder.value(op.right)
-    divides = op.op in ("div", "mod") and op.left.type.startswith("u") and not _vary(coder, op.left, op.right)
-    if divides:
-        return f"({left} {'//' if op.op == 'div' else '%'} {right})"
-    text = values.TEXT[op.op].format(left, right)
-    return _narrow(text, op.result.type) if op.op in ("add", "sub", "mul", "shl") else text
-
-
-def _vary(coder: Coder, *operands: Value) -> bool:
-    return any(coder.analysis.vary(v) for v in operands)
-
-
-def _narrow(text: str, type_: str) -> str:
-    mask = values.unsigned_mask(type_)
-    return text if mask is None else f"({text} & {mask})"
 
 
 # -------------------------------------------------------------------------------------------- control and variables

@@ -45,6 +45,7 @@ class Warp:
         self.counts: dict[Site, int] = {}  # executions of collective operations
         self.groups: deque[list[Any]] = deque()  # committed MMA groups that are not waited for
         self.open: list[Any] = []
+        self.fenced = False  # a wgmma.fence has been executed
         self.dirty: set[Any] = set()  # fragments touched by ordinary code since the last wgmma.fence
         self.live: set[Any] = set()  # fragments with defined contents
         self.trace: list[Site] = []  # warpgroup collectives

@@ -5,7 +5,8 @@ Rules (docs/memory-model.md)
         the commit group that holds it. Groups complete in the order of their commits.
     W2  Until then nothing reads or writes the accumulator but MMAs that accumulate into it, and nothing writes the
         register operand (E-6003).
-    W3  `wgmma.fence` stands between ordinary accesses to these registers and the MMA (E-6003).
+    W3  `wgmma.fence` stands between ordinary accesses to these registers and the MMA, and before a warp's first MMA
+        (E-6003).
     W4  All four warps of a warpgroup execute the same WGMMAs and register reallocations, in one order (E-6011).
     W5  What is read of a fragment has been written (E-6009).
 """
@@ -77,6 +78,7 @@ class Tensor(Memory):
     def wgmma_fence(self, warp: Warp, mask: int, site: Site) -> None:
         self.whole(warp, mask, site)
         warp.dirty.clear()
+        warp.fenced = True
 
     def wgmma_issue(
         self,
@@ -117,7 +119,7 @@ class Tensor(Memory):
 
     def _check_registers(self, warp: Warp, site: Site, acc: Key, operand: Key | None, moment: int) -> None:
         for key in (acc, operand):
-            if key is not None and key in warp.dirty:
+            if key is not None and (key in warp.dirty or not warp.fenced):
                 raise unfenced_registers(self, site, warp, key[0], moment)
         if site.objects["accumulate"] and acc not in warp.live:
             raise unset_fragment(self, site, warp, acc[0], moment)

@@ -317,7 +317,7 @@ class TileMachine(Machine):
         a: tuple[Scalar, tuple[Scalar, ...]],
         b: tuple[Scalar, tuple[Scalar, ...]],
     ) -> Handle:
-        warp.dirty.clear()
+        self.wgmma_fence(warp, mask, site)
         self.wgmma_issue(warp, mask, site, acc_slot, a, b)
         issued: Mma = warp.open[-1]
         self.wgmma_commit(warp, mask, site)

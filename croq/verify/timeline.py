@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from croq.verify.faults import Fault, listed
 from croq.verify.history import History, Moment
+from croq.verify.program import Site
 
 MOST_LINES = 28
 
@@ -54,13 +55,22 @@ def _merge(steps: Sequence[Moment], marked: set[int]) -> list[_Line]:
         for role, _ in focus
         if len({w for r, w, _ in faults if r == role}) > 1 and len({s for r, _, s in faults if r == role}) > 1
     }
-    found: dict[tuple[object, str, int | None], _Line] = {}
+    found: dict[tuple[object, str, int | None, int], _Line] = {}
+    runs: dict[
+        tuple[int, Site], int
+    ] = {}  # how often a warp has come to an operation, loops over elements taken as one
+    last: dict[int, Site] = {}
     for step in steps:
         assert step.site is not None and step.warp is not None
+        if last.get(step.warp) is not step.site:
+            runs[step.warp, step.site] = runs.get((step.warp, step.site), 0) + 1
+        last[step.warp] = step.site
         role = step.site.role
         alone = step.warp if role in crowded and (role, step.warp) in focus else None
         text = f"{step.site.place} {step.text}{f' (warp {alone})' if alone is not None else ''}"
-        line = found.setdefault((step.site, step.text, alone), _Line(step.index, role, text))
+        line = found.setdefault(
+            (step.site, step.text, alone, runs[step.warp, step.site]), _Line(step.index, role, text)
+        )
         line.order = step.index
         line.warps.add(step.warp)
         line.marked = line.marked or step.index in marked

@@ -3,14 +3,14 @@
 Each breakage is offered only where it certainly changes what some input and schedule can see. Where another rule of the
 same program still keeps everything apart, the change would be equivalent, so it is not offered:
 
-  * A producer that does not wait for a slot of ring x is still held back where it waits, in the same loop, for a slot of
-    another ring y whose release tells that the consumers are past the step that used x: when y's reach is no longer than
-    x's (`Ring.reach`). `_alone` asks that x's reach be the shortest of its producer's rings; a relay couples the rings of
-    all producers, so there all are compared.
-  * The tile Q is asked for once a unit, and asking for it means that the unit before is over. If a unit also has a bounded
-    trip count, no ring may ever be full: a missing wait for a slot then shows nothing.
-  * What is given back after the last use of everything is waited for by nobody (`Line.vital`), and what is used once in a
-    launch need not be waited for before it.
+  * A producer that does not wait for a slot of ring x is still held back where it waits, in the same loop, for a slot
+    of another ring y whose release tells that the consumers are past the step that used x: when y's reach is no longer
+    than x's (`Ring.reach`). `_alone` asks that x's reach be the shortest of its producer's rings; a relay couples the
+    rings of all producers, so there all are compared.
+  * The tile Q is asked for once a unit, and asking for it means that the unit before is over. If a unit also has a
+    bounded trip count, no ring may ever be full: a missing wait for a slot then shows nothing.
+  * What is given back after the last use of everything is waited for by nobody (`Line.vital`), and what is used once in
+    a launch need not be waited for before it.
 """
 
 from __future__ import annotations
@@ -80,17 +80,24 @@ def _late_waits(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
     for at, line in enumerate(lines):
         about = line.about
         if line.kind == "wait full" and about not in ("o",):
-            use = next((i for i, l in enumerate(lines) if i > at and l.kind == "use" and about in l.about.split()), None)
+            use = _next(lines, at, "use", about)
             if use is not None and not lines[use].text.endswith("{"):
                 yield f"behind the use: {line.text}", _moved(lines, at, use + 1)
         if line.kind == "wait empty" and about not in ("q", "o") and _slot_matters(plan, about):
-            load = next((i for i, l in enumerate(lines) if i > at and l.kind == "load" and l.about == about), None)
+            load = _next(lines, at, "load", about)
             if load is not None:
                 yield f"behind the load: {line.text}", _moved(lines, at, load + 1)
         if line.kind == "future":
-            bump = next((i for i, l in enumerate(lines) if i > at and l.kind == "bump" and l.about == about), None)
+            bump = _next(lines, at, "bump", about)
             if bump is not None:
                 yield f"behind the use: {line.text}", _moved(lines, at, bump + 2)
+
+
+def _next(lines: Lines, at: int, kind: str, about: str) -> int | None:
+    """The first line behind `at` of that kind that concerns `about`."""
+    return next(
+        (i for i in range(at + 1, len(lines)) if lines[i].kind == kind and about in lines[i].about.split()), None
+    )
 
 
 def _moved(lines: Lines, at: int, to: int) -> Lines:
@@ -118,12 +125,12 @@ def _depths(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
 
 def _next_slot(ring: Ring, lines: Lines) -> Iterator[tuple[str, Lines]]:
     for at, line in enumerate(lines):
-        slot = f" % {ring.depth}]"
         tile = next((t for t in ring.tiles if f"{t.name}_buf[" in line.text), None)
-        if line.kind == "use" and tile is not None and slot in line.text:
+        if line.kind == "use" and tile is not None:
             before, _, rest = line.text.partition(f"{tile.name}_buf[")
-            index, _, tail = rest.partition(slot)
-            text = f"{before}{tile.name}_buf[({index} + 1){slot}{tail}"
+            index, _, tail = rest.partition("]")
+            index = index.removesuffix(f" % {ring.depth}")
+            text = f"{before}{tile.name}_buf[({index} + 1) % {ring.depth}]{tail}"
             yield f"next slot: {line.text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
 
 
@@ -137,7 +144,8 @@ def _generations(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
         if line.kind == "counter" and plan.outer != "none":
             units = next(i for i in range(at, len(lines)) if lines[i].kind == "units")
             opening = units + (2 if plan.outer == "lists" else 1)
-            yield f"not carried over: {line.text}", _moved(lines, at, opening)
+            reset = Line(line.text.removeprefix("mutable u32 "))
+            yield f"not carried over: {line.text}", [*lines[:opening], reset, *lines[opening:]]
 
 
 def _initial(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
@@ -156,9 +164,9 @@ def _one_of_two(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
         return
     for at, line in enumerate(lines):
         other = ("raw", "o", *(["a"] if plan.relay else []))
-        if line.kind == "release" and line.vital and line.about not in other and _slot_matters(plan, line.about):
-            if not lines[at - 1].text.startswith("if "):
-                yield f"by one consumer: {line.text}", [*lines[:at], Line("if (cid == 0)"), *lines[at:]]
+        vital = line.kind == "release" and line.vital and not lines[at - 1].text.startswith("if ")
+        if vital and line.about not in other and _slot_matters(plan, line.about):
+            yield f"by one consumer: {line.text}", [*lines[:at], Line("if (cid == 0)"), *lines[at:]]
 
 
 _MAKERS: tuple[Maker, ...] = (

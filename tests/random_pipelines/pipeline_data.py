@@ -38,10 +38,11 @@ def inputs(plan: Plan, size: int) -> Inputs:
         arrays["q"] = data.integers(-2, 3, (units * plan.a_rows, plan.k)).astype(element)
     else:
         arrays["a"] = data.integers(-2, 3, (units * plan.a_rows, k_tiles * plan.k)).astype(element)
-    arrays["b"] = data.integers(-2, 3, (plan.columns, k_tiles * plan.k)).astype(element)
+    b = data.integers(-2, 3, (plan.columns, k_tiles * plan.k)).astype(element)
+    arrays["b"] = np.ascontiguousarray(b.T) if plan.columns_first else b
     arrays["c"] = np.full((units * 64 * plan.row_tiles, plan.columns), np.nan, TYPES[plan.out])
     scalars: dict[str, int | float] = {}
-    if plan.outer in ("tasks", "lists"):
+    if plan.outer in ("tasks", "lists", "strided"):
         arrays["starts"], arrays["lengths"] = np.array(first, np.int32), np.array(trips, np.int32)
     if plan.outer == "lists":
         cut = rng.randint(0, units)
@@ -71,6 +72,7 @@ def _units(plan: Plan, rng: random.Random, size: int, deepest: int) -> tuple[int
 def _reference(plan: Plan, arrays: dict[str, Array], trips: list[int], first: list[int]) -> Array:
     rows, k = plan.a_rows, plan.k
     b = arrays["b"].astype(np.float64)
+    b = b.T if plan.columns_first else b
     want = np.full(arrays["c"].shape, np.nan)
     tall = 64 * plan.row_tiles
     for unit, (count, start) in enumerate(zip(trips, first, strict=True)):

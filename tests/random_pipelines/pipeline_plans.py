@@ -1,17 +1,17 @@
-"""Random pipelines as plans: who loads, who multiplies, which rings lie between them, in what order things are waited for.
+"""Random pipelines as plans: who loads, who multiplies, which rings lie between, in what order things are waited for.
 
-A plan says nothing wrong: every combination that `draw` can return is a correct program. pipeline_text.py writes it down,
-pipeline_data.py knows what it must compute.
+A plan says nothing wrong: every combination that `draw` can return is a correct program. pipeline_text.py writes it
+down, pipeline_data.py knows what it must compute.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Split = Literal["rows", "columns", "whole"]
-Outer = Literal["none", "nested", "tasks", "lists"]
+Outer = Literal["none", "nested", "tasks", "lists", "strided"]
 Epilogue = Literal["global", "own", "joint", "storer"]
 
 
@@ -27,7 +27,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Ring:
-    """Tiles with one event pair. `lag`: consumers use it so many steps later; `late`: they give it back one step later."""
+    """Tiles with one event pair. `lag`: consumers use it so many steps later. `late`: given back one step later."""
 
     name: str
     depth: int
@@ -35,7 +35,7 @@ class Ring:
     producer: int
     lag: int = 0
     late: bool = False
-    filled_by: Literal["tma", "relay"] = "tma"
+    filled_by: Literal["tma", "copy", "relay"] = "tma"  # copy: by ordinary loads and stores of the whole producer
 
     @property
     def reach(self) -> int:
@@ -76,6 +76,9 @@ class Plan:
     asynchronous: bool
     wait_order: tuple[int, ...]
     issue_order: tuple[int, ...]
+    peel: bool  # consumers write the first step out before their loop
+    slots: bool  # slots have names
+    columns_first: bool  # B comes as [K, N]
     bump: frozenset[int]  # accumulators that get 1 added after each of their steps
     release_at_once: bool  # a ring is given back as soon as its last MMA is waited for, not at the end of the step
     epilogue: Epilogue
@@ -124,16 +127,22 @@ class Plan:
 def draw(seed: int) -> Plan:
     """The plan of a seed; equal seeds, equal plans."""
     rng = random.Random(seed)
-    consumers = rng.choice([1, 1, 2, 2])
+    consumers = rng.choice([1, 1, 1, 2, 2, 2, 3])
     split: Split = rng.choice(["rows", "columns", "whole"]) if consumers > 1 else "rows"
     a = rng.choice(["ring", "ring", "ring", "registers", "stationary", "stationary"])
     count = rng.choice([1, 1, 2, 2, 3])
     relay = a == "ring" and rng.random() < 0.15
-    outer: Outer = rng.choice(["none", "none", "nested", "tasks", "lists"])
+    outer: Outer = rng.choice(["none", "none", "nested", "tasks", "lists", "strided"])
     n = rng.choice([8, 16, 24, 32])
+    columns_first = count == 1 and (split != "columns") and rng.random() < 0.25
+    n = 64 if columns_first else n
     shares = consumers if split == "columns" else 1
     a_rows = 64 * (consumers if split == "rows" else 1)
     rings, mmas = _rings(rng, a, relay, count, n * shares, a_rows)
+    whole_producer = rng.random() < 0.6
+    sole = len({ring.producer for ring in rings}) == 1
+    if whole_producer and sole and a != "stationary" and rng.random() < 0.25:
+        rings = tuple(replace(ring, filled_by="copy") if ring.filled_by == "tma" else ring for ring in rings)
     producers = "one"
     if len({ring.producer for ring in rings}) > 1:
         producers = rng.choice(["warps", "groups"])
@@ -167,7 +176,7 @@ def draw(seed: int) -> Plan:
         a=a,
         relay=relay,
         producers=producers,
-        whole_producer=rng.random() < 0.6,
+        whole_producer=whole_producer,
         order=order,
         outer=outer,
         trips=trips,
@@ -175,6 +184,9 @@ def draw(seed: int) -> Plan:
         asynchronous=rng.random() < 0.7,
         wait_order=tuple(waits),
         issue_order=tuple(issue),
+        peel=order != "index" and rng.random() < 0.25,
+        slots=rng.random() < 0.4,
+        columns_first=columns_first,
         bump=frozenset(j for j in range(count) if rng.random() < 0.3),
         release_at_once=rng.random() < 0.5,
         epilogue=epilogue,

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pipeline_plans import Mma, Plan, Ring
+from pipeline_plans import Mma, Plan, Ring, Tile
 
-UNITS = {"none": "bm", "nested": "turn", "tasks": "task", "lists": "task"}
-FIRST_TILE = {"none": "", "nested": "turn + ", "tasks": "starts.at(task) + ", "lists": "starts.at(task) + "}
+UNITS = {"none": "bm", "nested": "turn", "tasks": "task", "lists": "task", "strided": "task"}
+FIRST_TILE = {
+    "none": "",
+    "nested": "turn + ",
+    "tasks": "starts.at(task) + ",
+    "lists": "starts.at(task) + ",
+    "strided": "starts.at(task) + ",
+}
 
 
 @dataclass(frozen=True)
@@ -51,14 +57,18 @@ def write(plan: Plan) -> list[Line]:
     return out.lines
 
 
-def render(lines: Iterable[Line], increment: bool = False) -> str:
-    """Indented text; with `increment`, a release and the count behind it become `trigger e.at(o++)`."""
+def render(lines: Iterable[Line], plan: Plan) -> str:
+    """Indented text. Neighbours may become one statement: a release and the count behind it `trigger e.at(o++)`, waits
+    for several events `wait e, f`."""
+    increment = plan.increment
     merged: list[str] = []
     previous = Line("")
     for line in lines:
         order = line.text.split(" ")[0] if line.kind == "count" else ""
         if increment and order and previous.kind == "release" and previous.text.endswith(f".at({order});"):
             merged[-1] = previous.text.replace(f"({order})", f"({order}++)")
+        elif plan.together and line.kind == previous.kind == "wait full" and merged[-1].startswith("wait "):
+            merged[-1] = f"{merged[-1][:-1]}, {line.text[5:]}"
         else:
             merged.append(line.text)
         previous = line
@@ -75,21 +85,24 @@ def _header(out: Writer) -> None:
     plan, e = out.plan, out.plan.element
     params = [
         f"global {e} [MA, K_TILE] q" if plan.stationary else f"global {e} [MA, K] a",
-        f"global {e} [NB, K] b",
+        f"global {e} [K, NB] b" if plan.columns_first else f"global {e} [NB, K] b",
         f"global {plan.out} [MC, NC] c",
     ]
-    if plan.outer in ("tasks", "lists"):
+    if plan.outer in ("tasks", "lists", "strided"):
         params += ["global s32 [T] starts", "global s32 [T] lengths"]
     if plan.outer == "lists":
         params.append("global s32 [3] first")
     params += ["int turns"] * (plan.outer == "nested") + ["int steps"] * (plan.trips == "steps")
-    blocks = {"none": f"bm by cdiv(MA, {plan.a_rows})", "lists": "g by 2"}.get(plan.outer, "g by 1")
+    blocks = {"none": f"bm by cdiv(MA, {plan.a_rows})", "lists": "g by 2", "strided": "g by 2"}.get(
+        plan.outer, "g by 1"
+    )
     out.put(f"#define K_TILE {plan.k}")
     out.put(f"__co__ void pipeline({', '.join(params)}) {{")
     out.put(f"parallel {blocks} : block {{")
     for ring in plan.rings:
         for tile in ring.tiles:
-            out.put(f"shared {e} [{tile.rows}, K_TILE] {tile.name}_buf[{ring.depth}];", "buffer", ring.name)
+            shape = f"K_TILE, {tile.rows}" if plan.columns_first and tile.tensor == "b" else f"{tile.rows}, K_TILE"
+            out.put(f"shared {e} [{shape}] {tile.name}_buf[{ring.depth}];", "buffer", ring.name)
         out.put(f"shared event {ring.name}_full[{ring.depth}];", "full event", ring.name)
         out.put(f"shared event {ring.name}_empty[{ring.depth}] = ready;", "empty event", ring.name)
     if plan.stationary:
@@ -122,8 +135,8 @@ def _open_role(out: Writer, predicate: str, rings: list[Ring]) -> None:
             out.put(f"mutable u32 {ring.name}_order = 0;", "counter", ring.name)
 
 
-def _open_units(out: Writer) -> int:
-    """Loops over units; how many braces they opened."""
+def _open_units(out: Writer) -> None:
+    """Loops over units."""
     plan = out.plan
     if plan.outer == "nested":
         out.put("foreach {turn} in [turns] {", "units")
@@ -131,12 +144,26 @@ def _open_units(out: Writer) -> int:
         out.put("foreach {task} in [T] {", "units")
     elif plan.outer == "lists":
         out.put("foreach {index} in [first.at(g + 1) - first.at(g)] {", "units")
-        out.put("task = first.at(g) + index;")
-    return int(plan.outer != "none")
+        out.put("task = first.at(g) + index;", "units")
+    elif plan.outer == "strided":
+        out.put("mutable s32 task = g;")
+        out.put("while (task < T) {", "units")
 
 
-def _trips(plan: Plan) -> str:
-    return plan.trips
+def _close_units(out: Writer) -> None:
+    if out.plan.outer == "strided":
+        out.put("task += 2;")
+    out.close(int(out.plan.outer != "none"))
+
+
+def _slot(out: Writer, ring: Ring) -> str:
+    return f"{ring.name}_slot" if out.plan.slots else f"{_order(out.plan, ring)} % {ring.depth}"
+
+
+def _name_slots(out: Writer, rings: list[Ring]) -> None:
+    if out.plan.slots:
+        for ring in rings:
+            out.put(f"{ring.name}_slot = {_order(out.plan, ring)} % {ring.depth};", "slot", ring.name)
 
 
 def _order(plan: Plan, ring: Ring) -> str:
@@ -154,7 +181,7 @@ def _counts(out: Writer, rings: list[Ring]) -> None:
 # --------------------------------------------------------------------------------------------------------- producers
 def _producer(out: Writer, number: int) -> None:
     plan = out.plan
-    rings = [ring for ring in plan.rings if ring.producer == number and ring.filled_by == "tma"]
+    rings = [ring for ring in plan.rings if ring.producer == number and ring.filled_by != "relay"]
     role = f"producer {number}" if plan.producers == "groups" else "producer 0"
     predicate = f"p == {first_group(plan, role)}"
     if plan.producers == "warps":
@@ -163,28 +190,37 @@ def _producer(out: Writer, number: int) -> None:
         predicate += " && t < 32" if plan.seed % 2 else " && t == 0"
     unit = UNITS[plan.outer]
     _open_role(out, predicate, rings)
-    opened = _open_units(out)
+    _open_units(out)
     if number == 0 and plan.stationary:
         out.put("wait q_empty;", "wait empty", "q")
         out.put(f"q_load = tma.load.async.swiz<{2 * plan.k}> q.subspan({plan.a_rows}, K_TILE).at({unit}, 0) => q_tile;")
         out.put("trigger q_full after q_load;", "trigger full", "q")
-    out.put(f"foreach {{k}} in [{_trips(plan)}] {{", "steps")
+    out.put(f"foreach {{k}} in [{plan.trips}] {{", "steps")
+    _name_slots(out, rings)
     for ring in rings if plan.seed % 3 else reversed(rings):
         order = _order(plan, ring)
         out.put(f"wait {ring.name}_empty.at({order});", "wait empty", ring.name)
         for tile in ring.tiles:
-            row = unit if tile.at == "unit" else tile.at
-            swizzle = "" if tile.name == "raw" else f".swiz<{2 * plan.k}>"
-            out.put(
-                f"{tile.name}_load = tma.load.async{swizzle} {tile.tensor}.subspan({tile.rows}, K_TILE)"
-                f".at({row}, {FIRST_TILE[plan.outer]}k) => {tile.name}_buf[{order} % {ring.depth}];",
-                "load",
-                ring.name,
-            )
+            out.put(_load(out, ring, tile), "load", ring.name)
         loads = ", ".join(f"{tile.name}_load" for tile in ring.tiles)
-        out.put(f"trigger {ring.name}_full.at({order}) after {loads};", "trigger full", ring.name)
+        after = f" after {loads}" if ring.filled_by == "tma" else ""
+        out.put(f"trigger {ring.name}_full.at({order}){after};", "trigger full", ring.name)
     _counts(out, rings)
-    out.close(opened + 2)
+    out.close()
+    _close_units(out)
+    out.close()
+
+
+def _load(out: Writer, ring: Ring, tile: Tile) -> str:
+    plan = out.plan
+    row = UNITS[plan.outer] if tile.at == "unit" else tile.at
+    column = f"{FIRST_TILE[plan.outer]}k"
+    across = plan.columns_first and tile.tensor == "b"
+    width = 2 * (min(tile.rows, 64) if across else plan.k)
+    swizzle = "" if tile.name == "raw" else f".swiz<{width}>"
+    shape, at = (f"K_TILE, {tile.rows}", f"{column}, {row}") if across else (f"{tile.rows}, K_TILE", f"{row}, {column}")
+    start = f"{tile.name}_load = tma.load.async" if ring.filled_by == "tma" else "dma.copy"
+    return f"{start}{swizzle} {tile.tensor}.subspan({shape}).at({at}) => {tile.name}_buf[{_slot(out, ring)}];"
 
 
 def _relay(out: Writer) -> None:
@@ -194,20 +230,23 @@ def _relay(out: Writer) -> None:
     rows = ring.tiles[0].rows
     raw_order, order = _order(plan, raw), _order(plan, ring)
     _open_role(out, f"p == {first_group(plan, 'relay')}", [raw, ring])
-    opened = _open_units(out)
-    out.put(f"foreach {{k}} in [{_trips(plan)}] {{", "steps")
+    _open_units(out)
+    out.put(f"foreach {{k}} in [{plan.trips}] {{", "steps")
     out.put(f"wait raw_full.at({raw_order});", "wait full", "raw")
     out.put(f"wait a_empty.at({order});", "wait empty", "a")
+    _name_slots(out, [raw, ring])
     out.put(f"foreach {{e}} in [{rows * plan.k // 128}] {{", "use", "raw")
     out.put("row = (e * 128 + t) / K_TILE;")
     out.put("column = (e * 128 + t) % K_TILE;")
-    out.put(f"f32 value = __to<f32>(raw_buf[{raw_order} % {raw.depth}].at(row, column));")
-    out.put(f"a_buf[{order} % {ring.depth}].at(row, column) = __to<{plan.element}>(value > 0.0f ? value : 0.0f);")
+    out.put(f"f32 value = __to<f32>(raw_buf[{_slot(out, raw)}].at(row, column));")
+    out.put(f"a_buf[{_slot(out, ring)}].at(row, column) = __to<{plan.element}>(value > 0.0f ? value : 0.0f);")
     out.close()
     out.put(f"trigger raw_empty.at({raw_order});", "release", "raw")
     out.put(f"trigger a_full.at({order});", "trigger full", "a")
     _counts(out, [raw, ring])
-    out.close(opened + 2)
+    out.close()
+    _close_units(out)
+    out.close()
 
 
 # --------------------------------------------------------------------------------------------------------- consumers
@@ -221,7 +260,7 @@ def _consumer(out: Writer) -> None:
         out.put(f"cid = p - {base};")
     if plan.a == "registers":
         out.put(f"frag {plan.element} [64, K_TILE] weights;")
-    opened = _open_units(out)
+    _open_units(out)
     for mma in plan.mmas:
         out.put(f"acc{mma.number} = mma.fill.f32 0.0f;")
     if plan.stationary:
@@ -230,7 +269,7 @@ def _consumer(out: Writer) -> None:
     if plan.stationary:
         out.put("trigger q_empty;", "release", "q", vital=plan.outer != "none")
     _epilogue(out)
-    out.close(opened)
+    _close_units(out)
     for ring in rings:
         if ring.late:
             last = plan.trips if plan.order == "index" else _order(plan, ring)
@@ -241,20 +280,22 @@ def _consumer(out: Writer) -> None:
 
 def _steps(out: Writer, rings: list[Ring]) -> None:
     plan = out.plan
-    if not plan.lagging:
-        out.put(f"foreach {{k}} in [{_trips(plan)}] {{", "steps")
+    if not plan.lagging and not plan.peel:
+        out.put(f"foreach {{k}} in [{plan.trips}] {{", "steps")
         _step(out, list(plan.mmas), rings)
         out.close()
         return
     first = [mma for mma in plan.mmas if not mma.lag]
     last = [mma for mma in plan.mmas if mma.lag]
-    out.put(f"trips = {_trips(plan)};")
+    out.put(f"trips = {plan.trips};")
     out.put("if (trips > 0) {")
     _step(out, first, [ring for ring in rings if not ring.lag])
     out.close()
     out.put("foreach {k} in [trips - 1] {", "steps")
     _step(out, list(plan.mmas), rings)
     out.close()
+    if not last:
+        return
     out.put("if (trips > 0) {")
     before = len(out.lines)
     _step(out, last, [ring for ring in rings if ring.lag])
@@ -277,6 +318,7 @@ class _Step:
         self.released: set[str] = set()
 
     def emit(self) -> None:
+        _name_slots(self.out, self.rings)
         self.late_releases(top=True)
         if self.plan.together:
             self.wait([ring.name for ring in self.rings])
@@ -305,8 +347,7 @@ class _Step:
         self.wait(["a"] if "a" not in self.waited else [])
         row = "cid * 64 + i" if self.plan.split == "rows" and self.plan.consumers > 1 else "i"
         self.out.put("apply {i, j} in weights.span {", "use", "a")
-        slot = f"{_order(self.plan, ring)} % {ring.depth}"
-        self.out.put(f"weights.at(i, j) = a_buf[{slot}].at({row}, j);")
+        self.out.put(f"weights.at(i, j) = a_buf[{_slot(self.out, ring)}].at({row}, j);", "use", "a")
         self.out.close()
         if self.plan.release_at_once:
             self.release([ring])
@@ -314,12 +355,13 @@ class _Step:
     def issue(self, mma: Mma) -> None:
         plan = self.plan
         ring = plan.ring(mma.b_ring)
-        b = f"{mma.b_tile}_buf[{_order(plan, ring)} % {ring.depth}]"
+        b = f"{mma.b_tile}_buf[{_slot(self.out, ring)}]"
         tile = next(tile for tile in ring.tiles if tile.name == mma.b_tile)
         if tile.rows != plan.n:
             part = str(mma.part * plan.shares) if plan.shares == 1 else f"{mma.part * plan.shares} + cid"
             b += f".subspan({plan.n}, K_TILE).at({part}, 0)"
-        start = f"f{mma.number} = mma.row.row.async" if plan.asynchronous else "mma.row.row"
+        kind = "row.col" if plan.columns_first else "row.row"
+        start = f"f{mma.number} = mma.{kind}.async" if plan.asynchronous else f"mma.{kind}"
         reads = " ".join(plan.reads(mma))
         self.out.put(f"{start} acc{mma.number}, {self.a_operand()}, {b};", "use", reads)
 
@@ -331,7 +373,7 @@ class _Step:
             view = "q_tile"
         else:
             ring = plan.ring("ab" if plan.joined else "a")
-            view = f"a_buf[{_order(plan, ring)} % {ring.depth}]"
+            view = f"a_buf[{_slot(self.out, ring)}]"
         return view if plan.a_rows == 64 else f"{view}.subspan(64, K_TILE).at(cid, 0)"
 
     def complete(self, number: int, done: set[int]) -> None:
@@ -396,9 +438,10 @@ def _whole(plan: Plan, number: int) -> str:
 def _storer(out: Writer) -> None:
     plan = out.plan
     _open_role(out, f"p == {first_group(plan, 'storer')}", [])
-    opened = _open_units(out)
+    _open_units(out)
     for mma in plan.mmas:
         out.put("wait o_full;", "wait full", "o")
         out.put(f"tma.copy o_tile => {_whole(plan, mma.number)};", "use", "o")
         out.put("trigger o_empty;", "release", "o", vital=plan.outer != "none" or mma is not plan.mmas[-1])
-    out.close(opened + 1)
+    _close_units(out)
+    out.close()

@@ -44,7 +44,7 @@ def try_program(
     options: Options = QUICK,
 ) -> Trial:
     plan = draw(seed)
-    trial = Trial(plan, render(write(plan), plan.increment))
+    trial = Trial(plan, render(write(plan), plan))
     try:
         kernel = compiled(trial.text)
     except CompileError as error:
@@ -87,7 +87,7 @@ def broken_ways(seed: int) -> list[Breakage]:
 def caught_by(seed: int, breakage: Breakage, schedules: Iterable[str] = ("eager", "lazy", "random:1")) -> str:
     """Who finds the fault: a code of the compiler or the verifier, `simulator`, or "" where nobody does."""
     plan = draw(seed)
-    text = render(breakage.lines, plan.increment)
+    text = render(breakage.lines, plan)
     try:
         kernel = compiled(text)
     except InternalError:

@@ -1,4 +1,4 @@
-"""Many more programs than the suite tries: `python tests/random_pipelines/search.py --programs 500 --first 0 --all-faults`.
+"""Many more programs than the suite tries: `python tests/random_pipelines/search.py --programs 500 --all-faults`.
 
 Prints each seed at which something is wrong with its text, and the counts at the end. Exit status 1 when anything was.
 """
@@ -48,7 +48,7 @@ def main() -> int:
             counts[f"{way.name.split(':')[0]} -> {code or 'NOT CAUGHT'}"] += 1
             if not code:
                 bad += 1
-                text = render(way.lines, draw(seed).increment)
+                text = render(way.lines, draw(seed))
                 print(f"==== seed {seed}, not caught: {way.name}\n{text}\n{draw(seed)}", flush=True)
     for what, count in sorted(counts.items()):
         print(f"{count:6} {what}")

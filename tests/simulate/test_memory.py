@@ -5,6 +5,7 @@ import pytest
 
 from croq import simulate
 from croq.ir.objects import Buffer
+from croq.simulate import Watcher
 from croq.simulate.memory import Shared, SharedTile
 from croq.target.sm90 import swizzle
 
@@ -103,23 +104,24 @@ def test_a_store_is_clipped(ir):
         assert not x[:64].any()
 
 
-class Recorder:
-    """A watcher that keeps accesses and the edges of happens-before."""
+class Recorder(Watcher):
+    """A watcher that keeps what it is told of memory and of barriers."""
 
     def __init__(self):
-        self.accesses, self.edges, self.fences = [], [], []
+        self.reads, self.loads, self.order = [], [], []
 
-    def access(self, access):
-        self.accesses.append(access)
+    def touch(self, warp, op, place, *, write, together=False):
+        if place.root.storage == "shared":
+            self.reads.append((warp.index, write, place.units))
 
-    def signal(self, agent, token, op):
-        self.edges.append(("signal", str(agent), token))
+    def load(self, warp, lane, op, source, dest, barrier):
+        self.loads.append((lane, source.units, dest.units))
 
-    def observe(self, agent, token, op):
-        self.edges.append(("observe", str(agent), token))
+    def complete(self, op, barrier):
+        self.order.append("complete")
 
-    def fence(self, agent, kind, op):
-        self.fences.append((str(agent), kind))
+    def passed(self, warp, op, barrier, parity, lanes):
+        self.order.append(f"passed {warp.index}")
 
 
 def test_a_watcher_sees_accesses_and_their_order(ir):
@@ -129,14 +131,13 @@ def test_a_watcher_sees_accesses_and_their_order(ir):
     data = {"x": np.zeros((64, 128), np.float16), "y": np.zeros((64, 128), np.float16)}
     watch = Recorder()
     simulate.run(kernel, data, watch=lambda block: watch)
-    (landed,) = [a for a in watch.accesses if a.proxy == "async" and a.space == "shared"]
-    assert landed.write
-    assert sorted(landed.units * landed.unit_bytes) == list(range(0, 16384, 16))
-    (fetched,) = [a for a in watch.accesses if a.proxy == "async" and a.space == "global"]
-    assert len(np.unique(fetched.units)) == 64 * 128
-    reads = [a for a in watch.accesses if a.space == "shared" and not a.write]
-    assert {str(a.agent) for a in reads} == {f"warp {i}" for i in range(4)}
-    assert sum(len(a.units) for a in reads) == 16384 // 16
-    kinds = [(kind, agent) for kind, agent, _ in watch.edges]
-    landing = kinds.index(("signal", "bulk_tensor.load of warp 0"))
-    assert ("observe", "warp 3") in kinds[landing:]
+    ((lane, source, dest),) = watch.loads
+    assert lane == 0
+    assert sorted(dest.at * dest.size) == list(range(0, 16384, 16))
+    assert len(np.unique(source.at)) == 64 * 128
+    assert not any(write for _, write, _ in watch.reads)
+    assert {warp for warp, _, _ in watch.reads} == {0, 1, 2, 3}
+    assert sum(len(units.at) for _, _, units in watch.reads) == 16384 // 16
+    assert all(set(units.lanes) == set(range(32)) for _, _, units in watch.reads)
+    assert watch.order[0] == "complete"
+    assert sorted(watch.order[1:]) == [f"passed {warp}" for warp in range(4)]

@@ -15,7 +15,7 @@ def check(request, lower):
 
     def run(text, arrays, want, tolerance=0.0, scalars=None):
         arrays = {name: array.copy() for name, array in arrays.items()}
-        simulate.run(lower(text), arrays, scalars, schedule=request.param)
+        simulate.run(lower(text), arrays, scalars, schedule=request.param, races=True)
         for name, values in want.items():
             np.testing.assert_allclose(arrays[name].astype(np.float64), values, atol=tolerance, rtol=0)
 

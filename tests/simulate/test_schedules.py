@@ -9,28 +9,28 @@ from croq import simulate
 from croq.ir import hw
 from croq.ir.core import Block
 from croq.ir.scalar import Binary, Const
-from croq.simulate import SimulationFault
+from croq.simulate import SimulationFault, Watcher
 
-SCHEDULES = ["eager", "lazy", *(f"random:{seed}" for seed in range(8))]
+SCHEDULES = ["eager", "lazy", *(f"hostile:{k}" for k in (0, 1, 5, 100)), *(f"random:{seed}" for seed in range(4))]
 
 
-class Recorder:
+class Recorder(Watcher):
     """A watcher that writes down what it sees."""
 
     def __init__(self):
         self.trace = []
 
-    def access(self, access):
-        self.trace.append((str(access.agent), access.op.NAME, access.write))
+    def touch(self, warp, op, place, *, write, together=False):
+        self.trace.append((warp.index, op.NAME, write))
 
-    def signal(self, agent, token, op):
-        pass
+    def load(self, warp, lane, op, source, dest, barrier):
+        self.trace.append((warp.index, op.NAME, dest.units.at.tobytes()))
 
-    def observe(self, agent, token, op):
-        pass
+    def store(self, warp, lane, op, source, dest, group):
+        self.trace.append((warp.index, op.NAME, group))
 
-    def fence(self, agent, kind, op):
-        pass
+    def multiply(self, warp, mma, places, group):
+        self.trace.append((warp.index, mma.op.NAME, group))
 
 
 @pytest.fixture
@@ -49,11 +49,11 @@ def gemm(lower, cases):
     return kernel, arrays, want
 
 
-def right(gemm, schedule):
+def right(gemm, schedule, races=False):
     """Whether the kernel's result is the reference's under a schedule."""
     kernel, arrays, want = gemm
     arrays["c"][...] = np.nan
-    simulate.run(kernel, arrays, schedule=schedule)
+    simulate.run(kernel, arrays, schedule=schedule, races=races)
     return bool(np.allclose(arrays["c"].astype(np.float64), want, atol=1e-2, rtol=1e-2))
 
 
@@ -82,7 +82,16 @@ def remove(block: Block, unwanted) -> int:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_right_kernel_is_right_under_every_schedule(gemm, schedule):
-    assert right(gemm, schedule)
+    assert right(gemm, schedule, races=True)
+
+
+def found(gemm, schedule="eager"):
+    """The race that is reported: code, the source lines of fault and labels."""
+    with pytest.raises(SimulationFault) as fault:
+        right(gemm, schedule, races=True)
+    (diagnostic,) = fault.value.diagnostics
+    assert any(f"schedule `{schedule}`" in note for note in diagnostic.notes)
+    return diagnostic.code, diagnostic.span.text, [label.span.text for label in diagnostic.labels], diagnostic
 
 
 def test_equal_seeds_give_equal_runs(gemm):
@@ -101,12 +110,22 @@ def test_a_missing_wait_for_the_full_slot_shows(gemm):
     kernel = gemm[0]
     assert remove(kernel.body, lambda op: isinstance(op, hw.MbarrierWait) and op.event.name == "full") == 1
     assert ever_wrong(gemm)
+    code, place, others, report = found(gemm)
+    assert (code, place) in [("E-5040", "step = mma.row.row.async acc, a_buf[slot], b_buf[slot];"), ("E-5046", place)]
+    code, place, others, report = found(gemm, "hostile:0")
+    assert code == "E-5040"
+    assert place.startswith("step = mma.row.row.async") and others[0].startswith("a_load = tma.load.async")
+    assert report.hint == "wait for `full` between the two"
 
 
 def test_a_missing_wait_for_the_empty_slot_shows(gemm):
     kernel = gemm[0]
     assert remove(kernel.body, lambda op: isinstance(op, hw.MbarrierWait) and op.event.name == "empty") == 1
     assert ever_wrong(gemm)
+    for schedule in SCHEDULES:
+        code, place, _, _ = found(gemm, schedule)
+        assert code in ("E-5014", "E-5015", "E-5041", "E-5042", "E-5044", "E-5048", "E-5049")
+        assert "a_load" in place or "full" in place
 
 
 def test_a_wait_of_the_wrong_parity_shows(gemm):
@@ -122,6 +141,10 @@ def test_a_wait_that_is_too_shallow_shows(gemm):
     (wait,) = [op for op in kernel.walk() if isinstance(op, hw.WgmmaWait)]
     wait.depth = 1
     assert ever_wrong(gemm)
+    for schedule in ("eager", "hostile:1"):
+        code, place, others, report = found(gemm, schedule)
+        assert code in ("E-5018", "E-5041")
+        assert others[0].startswith("step = mma") and "`wait step`" in report.hint
 
 
 def test_a_slot_released_before_the_mma_has_read_it_shows(gemm):
@@ -134,6 +157,9 @@ def test_a_slot_released_before_the_mma_has_read_it_shows(gemm):
                 block.ops.append(wait)
     assert right(gemm, "eager")
     assert ever_wrong(gemm)
+    code, place, others, _ = found(gemm)  # though the numbers are right under this schedule
+    assert code == "E-5041"
+    assert place.startswith("a_load = tma.load.async") and others[0].startswith("step = mma")
 
 
 def test_one_arrival_for_four_warps_shows(gemm):
@@ -145,6 +171,9 @@ def test_one_arrival_for_four_warps_shows(gemm):
         if isinstance(op, hw.Elect) and op.scope == "warp":
             op.scope = "warpgroup"
     assert ever_wrong(gemm, [f"random:{seed}" for seed in range(40)])
+    assert right(gemm, "eager")
+    code, place, others, report = found(gemm)
+    assert code in ("E-5041", "E-5044", "E-5049")
 
 
 def test_a_count_that_is_too_high_is_a_deadlock(gemm):
@@ -165,6 +194,19 @@ def test_a_barrier_missing_before_the_store_shows(gemm):
     kernel = gemm[0]
     assert remove(kernel.body, lambda op: isinstance(op, hw.NamedBarrierSync)) == 1
     assert ever_wrong(gemm)
+    code, place, others, _ = found(gemm, "lazy")
+    assert code in ("E-5043", "E-5045", "E-5046")
+    assert place.startswith("tma.copy c_buf")
+
+
+def test_a_fence_missing_before_the_store_is_reported_though_numbers_are_right(gemm):
+    kernel = gemm[0]
+    assert remove(kernel.body, lambda op: isinstance(op, hw.ProxyFence)) == 1
+    assert not ever_wrong(gemm, SCHEDULES[:3])
+    for schedule in SCHEDULES:
+        code, place, others, _ = found(gemm, schedule)
+        assert code == "E-5045"
+        assert place.startswith("tma.copy c_buf") and others == ["mma.store acc, c_buf"]
 
 
 def test_constants_are_not_shared_between_runs(gemm):

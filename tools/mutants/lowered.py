@@ -59,7 +59,8 @@ class LoweredMutant:
 
 def lowered_mutants(kernel: Kernel, name: str) -> list[LoweredMutant]:
     """All of them, in program order."""
-    names, found = Names(), []
+    names = Names()
+    found: list[LoweredMutant] = []
     control = _control(kernel)
     for position, place in enumerate(_places(kernel)):
         for variant, (what, description, _) in enumerate(_edits(place, control)):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from croq.diagnostics import CroqError
+
 Kind = Literal["source", "lowered"]
 Stage = Literal["static", "verifier", "simulator", "same code", "survived", "crash"]
+Found = tuple[Stage, str, str]  # stage, code, message
 
 
 @dataclass(frozen=True)
@@ -65,3 +68,9 @@ def apply_edits(text: str, edits: tuple[Edit, ...]) -> str:
     for edit in sorted(edits, key=lambda e: (e.start, e.end), reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
+
+
+def first_error(error: CroqError) -> tuple[str, str]:
+    """Code and message of the first error of several."""
+    found = next((d for d in error.diagnostics if d.severity == "error"), error.diagnostics[0])
+    return found.code, found.message

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 from croq.source import Span
@@ -41,9 +42,7 @@ def source_mutants(program: ast.Program, function: str, kernel: str) -> list[Sou
     for number, change in enumerate(changes):
         line = change.span.line
         name = names.unique(f"{kernel}:S{line}:{change.what}")
-        mutants.append(
-            SourceMutant(Mutant(kernel, "source", number, name, line, change.description), change.edits)
-        )
+        mutants.append(SourceMutant(Mutant(kernel, "source", number, name, line, change.description), change.edits))
     return mutants
 
 
@@ -143,7 +142,7 @@ def swapped_waits(f: _Finder) -> Iterator[Change]:
     """Each wait with the next one of its block."""
     for body in f.blocks():
         waits = [s for s in body if isinstance(s, ast.Wait) and s.span.expansion is None]
-        for one, two in zip(waits, waits[1:], strict=False):
+        for one, two in pairwise(waits):
             a, b = f.written(one.span), f.written(two.span)
             if a != b:
                 edits = (_replace(one.span, b), _replace(two.span, a))
@@ -213,6 +212,8 @@ def slots(f: _Finder) -> Iterator[Change]:
         if decl is None or not decl.array or len(n.indices) != 1:
             continue
         depth = f.written(decl.array[0].span)
+        if isinstance(decl.array[0], ast.IntLit) and decl.array[0].value == 1:
+            continue
         index = n.indices[0].span
         shifted = f"({f.written(index)} + 1) % {depth}"
         yield Change(n.span, "slot+1", f"`{f.written(n.span)}` one slot further", (_replace(index, shifted),))

@@ -7,7 +7,8 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tools.mutants.check import baseline_of, examine, mutants
+from tools.mutants.baseline import baseline_of
+from tools.mutants.check import examine
 from tools.mutants.model import Kind, Mutant, Outcome
 
 KINDS: tuple[Kind, ...] = ("source", "lowered")
@@ -21,7 +22,7 @@ class Task:
 
 def plan(kernels: Sequence[str], kinds: Sequence[Kind] = KINDS, sample: int | None = None) -> list[Mutant]:
     """The mutants of these kernels; of them `sample`, chosen by their ids, when that is given."""
-    found = [m for name in kernels for kind in kinds for m in mutants(baseline_of(name), kind)]
+    found = [m for name in kernels for kind in kinds for m in baseline_of(name).mutants(kind)]
     if sample is None or sample >= len(found):
         return found
     chosen = set(sorted((m.id for m in found), key=lambda i: hashlib.sha256(i.encode()).digest())[:sample])

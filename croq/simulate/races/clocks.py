@@ -33,10 +33,11 @@ class Agent:
     def now(self) -> Epoch:
         return self.component, self.seen[self.component]
 
-    def step(self) -> None:
+    def step(self, component: int | None = None) -> None:
         """What follows comes after what has been released so far."""
-        self.seen[self.component] += 1
-        self.past[self.component] += 1
+        own = self.component if component is None else component
+        self.seen[own] += 1
+        self.past[own] += 1
 
     def join(self, seen: Sequence[int], past: Sequence[int]) -> None:
         join(self.seen, seen)
@@ -100,6 +101,11 @@ class Clocks:
         self._synchronisations += 1
         first.synced = self._synchronisations
         return first
+
+    def absorbed(self, agent: Agent) -> Sequence[int]:
+        """Components of former agents that have become a part of this one, where it is the whole warp again: what it
+        executes, their lanes execute."""
+        return self._retired[agent.warp] if len(self.agents[agent.warp]) == 1 else ()
 
 
 def join(clock: Clock, other: Sequence[int]) -> None:

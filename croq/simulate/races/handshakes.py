@@ -202,5 +202,6 @@ class Handshakes(Watcher):
 
     def fence(self, warp: Warp, op: Op) -> None:
         for agent in self.clocks.acting(warp.index, warp.mask):
-            self.fences.setdefault(agent.component, []).append(agent.now[1])
-            agent.step()
+            for component in (agent.component, *self.clocks.absorbed(agent)):
+                self.fences.setdefault(component, []).append(agent.seen[component])
+                agent.step(component)

@@ -1,0 +1,74 @@
+"""The protocol verifier at work on what was compiled: is the order that data needs kept, and if not, by whose fault?
+
+`validate` is quick and part of every compile: the lowered kernel as it will be emitted, within the default bounds, so
+that a fault of croq's own lowering cannot reach a GPU unnoticed. `judge` is what `croq check` asks for: both levels of
+the IR, within wide bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from croq.diagnostics import Diagnostic, Sink
+
+if TYPE_CHECKING:
+    from croq.compiler import Compilation
+    from croq.ir.objects import Kernel
+    from croq.sema import Model
+    from croq.verify import Verdict
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdicts on one kernel: `source` on the program as written, `lowered` on what the compiler made of it."""
+
+    kernel: str
+    source: Verdict
+    lowered: Verdict
+
+    @property
+    def proved(self) -> bool:
+        return self.source.proved and self.lowered.proved
+
+    def diagnostics(self) -> list[Diagnostic]:
+        """One report for one fault: that of the lowered kernel names the culprit (croq.verify.blame)."""
+        found = self.lowered.diagnostics()
+        return found or self.source.diagnostics()
+
+    def __str__(self) -> str:
+        if self.source.proved and self.lowered.proved:
+            return f"{self.kernel}: {self.lowered}"
+        return f"{self.kernel}: as written, {self.source}; as lowered, {self.lowered}"
+
+
+def validate(model: Model, kernel: Kernel) -> list[Diagnostic]:
+    """Faults of the lowered kernel. What is not decided within the default bounds is `croq check`'s to say."""
+    from croq.verify import blame, verify_protocol
+
+    verdict = verify_protocol(kernel)
+    if verdict.outcome != "fault":
+        return []
+    return blame(verdict, verify_protocol(_as_written(model, kernel.name), level="tile")).diagnostics()
+
+
+def judge(made: Compilation) -> Iterator[Judgement]:
+    """The verdicts on every kernel of a program."""
+    from croq.verify import THOROUGH, blame, verify_protocol
+
+    for kernel in made.module.kernels:
+        lowered = verify_protocol(kernel, options=THOROUGH)
+        source = verify_protocol(_as_written(made.model, kernel.name), level="tile", options=THOROUGH)
+        yield Judgement(kernel.name, source, blame(lowered, source))
+
+
+def _as_written(model: Model, name: str) -> Kernel:
+    """The kernel before anything is decided about barriers, with the threads of each operation."""
+    from croq.ir.build import build
+    from croq.passes import pipeline
+
+    sink = Sink()
+    module = build(model, sink)
+    pipeline.run(module, sink, after="participants")
+    return next(kernel for kernel in module.kernels if kernel.name == name)

@@ -1,0 +1,64 @@
+"""Pure operations as Python text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from croq.ir import scalar
+from croq.ir.core import Op, Value
+from croq.ir.types import FLOATS
+from croq.verify import values
+
+if TYPE_CHECKING:
+    from croq.verify.program import Coder
+
+
+def pure(coder: Coder, op: Op) -> None:
+    """Bind the result of a pure operation, where anything that is followed depends on it."""
+    (result,) = op.results()
+    if result not in coder.slice.needed or coder.analysis.fixed(result) is not None:
+        return
+    coder.bind(result, _expression(coder, op))
+
+
+def _expression(coder: Coder, op: Op) -> str:
+    if isinstance(op, scalar.Const):
+        return "UNKNOWN" if isinstance(op.value, float) else repr(op.value)
+    if isinstance(op, scalar.Symbol):
+        return f"S.symbols[{op.symbol!r}]"
+    if isinstance(op, scalar.BlockIndex):
+        return f"S.place[{op.axis}]"
+    if isinstance(op, scalar.Binary):
+        return _binary(coder, op)
+    if isinstance(op, scalar.Unary):
+        operand = coder.value(op.operand)
+        if op.op == "lnot":
+            return f"lnot({operand})"
+        return _narrow(f"({'-' if op.op == 'neg' else '~'}{operand})", op.result.type)
+    if isinstance(op, scalar.Select):
+        return f"select({coder.value(op.condition)}, {coder.value(op.then)}, {coder.value(op.otherwise)})"
+    if isinstance(op, scalar.Cast):
+        if {op.operand.type, op.result.type} & FLOATS:
+            return "UNKNOWN"
+        return f"convert({coder.value(op.operand)}, {op.operand.type!r}, {op.result.type!r})"
+    return "UNKNOWN"
+
+
+def _binary(coder: Coder, op: scalar.Binary) -> str:
+    if op.left.type in FLOATS:
+        return "UNKNOWN"
+    left, right = coder.value(op.left), coder.value(op.right)
+    divides = op.op in ("div", "mod") and op.left.type.startswith("u") and not _vary(coder, op.left, op.right)
+    if divides:
+        return f"({left} {'//' if op.op == 'div' else '%'} {right})"
+    text = values.TEXT[op.op].format(left, right)
+    return _narrow(text, op.result.type) if op.op in ("add", "sub", "mul", "shl") else text
+
+
+def _vary(coder: Coder, *operands: Value) -> bool:
+    return any(coder.analysis.vary(v) for v in operands)
+
+
+def _narrow(text: str, type_: str) -> str:
+    mask = values.unsigned_mask(type_)
+    return text if mask is None else f"({text} & {mask})"
