@@ -390,7 +390,7 @@ CROQ_FN bool warp_any(bool x) { return __any_sync(0xffffffffu, x) != 0; }
 CROQ_FN bool warp_all(bool x) { return __all_sync(0xffffffffu, x) != 0; }
 
 // Reconverges and orders memory within a warp. PTX ISA, bar.warp.sync
-CROQ_FN void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+CROQ_FN void warp_sync(u32 lanes = 0xffffffff) { asm volatile("bar.warp.sync %0;" ::"r"(lanes) : "memory"); }
 
 // All threads of the CTA. PTX ISA, bar
 CROQ_FN void cta_sync() { asm volatile("bar.sync 0;" ::: "memory"); }

@@ -7,8 +7,8 @@ Each mutant breaks the synchronisation of a kernel at one place: in its text, pa
 lowered IR. All are built with a watchdog, so that one that hangs says where. A mutant is launched again and again, over
 outputs and shared memory full of NaN, and its result is compared in every bit with that of the kernel as it is. Each
 has a process of its own, for a hang ends the context. A mutant whose hang would be at a named barrier is not among
-them: nothing bounds that wait. Exit status 4 when something that croq is sure of is not observed, 3
-when some were not run.
+them: nothing bounds that wait. Exit status 4 when something that croq is sure of is not observed, 3 when some were not
+run.
 """
 
 from __future__ import annotations

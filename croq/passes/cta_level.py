@@ -15,13 +15,13 @@ from croq.ir.tile import DmaCopy, EventTrigger, Scope, TmaLoad, TmaStore
 def is_single(op: Op) -> bool:
     """An effect that happens once. What gives or changes something that every thread has of its own is not one."""
     if isinstance(op, Call):
-        return op.result is None and not any(_is_private(arg) for arg in op.args)
+        return op.result is None and not any(is_private(arg) for arg in op.args)
     if isinstance(op, EventTrigger):
         return not op.after  # loads are issued once anyway
-    return isinstance(op, StoreElement) and not _is_private(op.view)
+    return isinstance(op, StoreElement) and not is_private(op.view)
 
 
-def _is_private(item: object) -> bool:
+def is_private(item: object) -> bool:
     if isinstance(item, View):
         return isinstance(item.root, Buffer) and item.root.storage == "local"
     return isinstance(item, FragRef)

@@ -9,6 +9,8 @@ Rules (PTX ISA, "Proxies", "fence.proxy.async")
     P3  A WGMMA that reads what its own warpgroup wrote without a barrier in between gets the fence and a barrier of the
         warpgroup, in front of its `wgmma.fence`: all four warps write, each warp's instruction reads.
     P4  Loads by TMA need none: they are the async proxy, and its completion on an mbarrier is what waiters acquire.
+    P5  Global memory is not followed: a parameter that a kernel both writes by ordinary stores and loads by TMA is
+        E-2108.
 
 Needs: moves, mma, events. Adds fences and those barriers.
 """
@@ -34,7 +36,7 @@ from croq.ir.hw import (
     WgmmaFence,
     WgmmaIssue,
 )
-from croq.ir.objects import Buffer, Kernel, View
+from croq.ir.objects import Buffer, Kernel, Param, View
 from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
@@ -48,7 +50,25 @@ class Fences(Pass):
     name: ClassVar[str] = "fences"
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
+        _reject_global_handover(kernel, sink)
         _Flow(kernel, sink, _used_by_async_proxy(kernel)).block(kernel.body, {})
+
+
+def _reject_global_handover(kernel: Kernel, sink: Sink) -> None:
+    """P5."""
+    loads = {op.map.param: op for op in kernel.walk() if isinstance(op, BulkTensorLoad)}
+    for op in kernel.walk():
+        for effect in op.effects():
+            root = effect.target.root if isinstance(effect.target, View) else None
+            if effect.kind == "write" and isinstance(root, Param) and root in loads:
+                sink.error(
+                    "E-2108",
+                    op.span,
+                    f"`{root.name}` is written by ordinary stores and loaded by TMA in one kernel",
+                    labels=[(span, "loaded here") for span in [loads[root].span] if span is not None],
+                    notes=["croq does not order ordinary stores to global memory against the copy engine's loads"],
+                    hint="load it by `dma.copy`, store it by `tma.copy` from shared memory, or use two kernels",
+                )
 
 
 @dataclass

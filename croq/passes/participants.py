@@ -13,7 +13,8 @@ Rules
         followed by those or by another inner parallel.
     P7  A loop that threads may leave, or cut an iteration of, at different times (`break`, `continue` under a condition
         that varies) has a body of unknown threads, as one has whose count varies.
-    P8  What no thread executes is dropped; a role of no thread is worth a warning (W-2102).
+    P8  At warpgroup or warp level all threads of the unit execute a store; one that updates what it reads is E-2107.
+    P9  What no thread executes is dropped; a role of no thread is worth a warning (W-2102).
 
 Needs: tile IR from the builder. Adds: `threads` on every operation; no `scope` and no `role` is left.
 """
@@ -24,14 +25,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from croq.diagnostics import Sink
-from croq.ir.core import Block, Op
+from croq.ir.core import Block, Op, Value
 from croq.ir.hw import CtaSync, Elect, RegMap, Section
 from croq.ir.objects import Kernel
-from croq.ir.scalar import For, FragDeclare, If, While
+from croq.ir.scalar import For, FragDeclare, If, LoadElement, StoreElement, While
 from croq.ir.tile import FragMap, Role, Scope, Sync
 from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
-from croq.passes.cta_level import CtaAccesses, is_single
+from croq.passes.cta_level import CtaAccesses, is_private, is_single
 from croq.passes.threads import ThreadAnalysis
 
 Level = Literal["block", "group-4", "group", "thread"]
@@ -65,6 +66,8 @@ class _Walk:
                 result += self._scope(op, threads, level)
             elif isinstance(op, Role):
                 result += self._role(op, threads, level)
+            elif level in ("group-4", "group") and isinstance(op, StoreElement) and self._updates(op):
+                self._many_updates(op, level)
             elif level == "block" and self.accesses.scopes and is_single(op):
                 result += self._once(op, threads)
             else:
@@ -139,6 +142,28 @@ class _Walk:
         before, after = self.accesses.around(op)
         op.threads = ThreadSet.all(1)
         return self._between(before, Elect("set", 0, Block([op]), span=op.span, threads=threads), after)
+
+    def _updates(self, op: StoreElement) -> bool:
+        """Whether what is stored comes from what the same data holds."""
+        pending, seen = [op.value], set[Value]()
+        while pending:
+            value = pending.pop()
+            made = self.analysis.definition.get(value)
+            if isinstance(made, LoadElement) and made.view.root is op.view.root and not is_private(op.view):
+                return True
+            if made is not None and made.PURE and value not in seen:
+                seen.add(value)
+                pending += made.operands()
+        return False
+
+    def _many_updates(self, op: StoreElement, level: Level) -> None:
+        self.sink.error(
+            "E-2107",
+            op.span,
+            f"every thread of a `{level}` unit would do this update of `{op.view.root.name}`",
+            notes=["statements at this level are executed by all threads of the unit; repeated updates do not agree"],
+            hint="narrow it to one thread: add a `thread` level and `inthreads (t == 0)`",
+        )
 
     def _between(self, before: bool, op: Op, after: bool) -> list[Op]:
         if op.threads is None and (before or after):

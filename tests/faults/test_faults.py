@@ -189,8 +189,7 @@ def test_wait_that_leaves_one_mma_too_many_in_flight_is_a_fault_of_the_lowering(
     rewrite_blocks(kernel.body, lambda op: [op, replace(waits[1], depth=0)] if isinstance(op, For) else None)
     (found,) = verify_protocol(kernel).found
     assert found.code == "E-6003", found.render()
-    # The `apply` is what shows: the line before its one assignment.
-    assert places(found) == {line_of(file, "fault") - 1, line_of(file, "because")}, found.render()
+    assert places(found) == {line_of(file, "fault"), line_of(file, "because")}, found.render()
     assert "`weights` is touched while an MMA still reads it" in found.message
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from croq.ir.hw import ProxyFence
 from croq.ir.scalar import For, If
-from tests.passes.helpers import every, lower, names, program, role, warpgroups
+from tests.passes.helpers import every, lower, names, program, reported, role, warpgroups
 
 PARAMS = "global f16 [M, K] x, global f32 [C, 64] y"
 TILES = """
@@ -157,3 +157,16 @@ def test_each_warpgroup_waits_for_itself() -> None:
     body = f"inthreads.async (p > 0) {{ {ACC} {WRITE} {MMA} }}"
     found = trace(body, TILES, 3)
     assert found == ["store_element", "fence.proxy_async", "named_barrier.sync", "named_barrier.sync", "wgmma.fence"]
+
+
+def test_global_data_that_is_stored_and_loaded_by_tma() -> None:
+    """P5."""
+    text = """__co__ void f(global f32 [N, 64] y) {
+      parallel b by 1 : block {
+        parallel t by 128 : thread {
+          y.at(0, t % 64) = 1.0f; //!
+          s = tma.load y.subspan(8, 64).at(0, 0) => shared;
+        }
+      }
+    }"""
+    assert reported(text)[0] == "E-2108"

@@ -202,7 +202,7 @@ def test_a_synchronous_role_ends_with_a_barrier_of_the_threads_around_it() -> No
 
 
 def test_a_role_of_no_thread_is_dropped_with_a_warning() -> None:
-    """P8."""
+    """P9."""
     text = warpgroups(2, "inthreads.async (p == 5) { frag f32 [64] r {0.0f}; y.at(0, 0) = 1.0f; } //!", params=XY)
     assert reported(text)[0] == "W-2102"
     kernel = lower(text)
@@ -235,3 +235,15 @@ def test_loops_keep_their_threads() -> None:
     kernel = lower(warpgroups(2, "inthreads.async (p == 1) { foreach i in [M] { y.at(i, t) = 1.0f; } }", params=XY))
     assert [str(op.threads) for op in every(kernel, For)] == ["{128..256}"]
     assert codes(warpgroups(2, "", params=XY)) == []
+
+
+def test_an_update_by_a_whole_warpgroup() -> None:
+    """P8."""
+    update = """__co__ void f(global f32 [N] y) {
+      parallel b by 1 : block {
+        parallel p by 2 : group-4 { y.at(p) += 1.0f; } //!
+      }
+    }"""
+    assert reported(update)[0] == "E-2107"
+    assert codes(update.replace("+= 1.0f", "= 1.0f")) == []
+    assert codes(update.replace(": group-4 {", ": group-4, t by 128 : thread {").replace("at(p)", "at(t)")) == []

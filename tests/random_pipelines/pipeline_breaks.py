@@ -9,6 +9,7 @@ same program still keeps everything apart, the change would be equivalent, so it
     rings of all producers, so there all are compared.
   * The tile Q is asked for once a unit, and asking for it means that the unit before is over. If a unit also has a
     bounded trip count, no ring may ever be full: a missing wait for a slot then shows nothing.
+  * Ordinary copies of one role are over in program order: who waits for the last one need not wait for the others.
   * What is given back after the last use of everything is waited for by nobody (`Line.vital`), and what is used once in
     a launch need not be waited for before it.
 """
@@ -42,7 +43,8 @@ Maker = Callable[[Plan, Lines], Iterator[tuple[str, Lines]]]
 # ------------------------------------------------------------------------------------------------------------ removed
 def _removed_waits(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
     for at, line in enumerate(lines):
-        if line.kind in ("wait full", "future") or (line.kind == "wait empty" and _slot_matters(plan, line.about)):
+        matters = line.kind == "future" or (line.kind == "wait full" and _tile_matters(plan, line.about))
+        if matters or (line.kind == "wait empty" and _slot_matters(plan, line.about)):
             yield f"removed: {line.text}", _without(lines, at)
 
 
@@ -79,7 +81,7 @@ def _late_waits(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
     """A wait stands behind what it should come before."""
     for at, line in enumerate(lines):
         about = line.about
-        if line.kind == "wait full" and about not in ("o",):
+        if line.kind == "wait full" and about != "o" and _tile_matters(plan, about):
             use = _next(lines, at, "use", about)
             if use is not None and not lines[use].text.endswith("{"):
                 yield f"behind the use: {line.text}", _moved(lines, at, use + 1)
@@ -138,7 +140,7 @@ def _generations(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
     """The order of a wait loses its generation, or a role counts from 0 again in each unit."""
     for at, line in enumerate(lines):
         ring = next((r for r in plan.rings if r.name == line.about), None)
-        if line.kind == "wait full" and ring is not None and _wraps(plan):
+        if line.kind == "wait full" and ring is not None and _tile_matters(plan, ring.name):
             text = line.text.replace(");", f" % {ring.depth});")
             yield f"generation lost: {text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
         if line.kind == "counter" and plan.outer != "none":
@@ -198,11 +200,11 @@ def _alone(plan: Plan, ring: Ring) -> bool:
     return all(ring.depth - ring.lag < other.reach for other in others)
 
 
+def _tile_matters(plan: Plan, name: str) -> bool:
+    """Whether only its own full event tells that a tile of the ring has come."""
+    return name in ("q", "o") or plan.ring(name).filled_by != "copy" or len(plan.rings) == 1
+
+
 def _released_again(plan: Plan, name: str) -> bool:
     """Whether somebody will wait for the release."""
     return _slot_matters(plan, name) if name in ("q", "o") else True
-
-
-def _wraps(plan: Plan) -> bool:
-    """Whether a ring is used so often that a slot comes round again."""
-    return not plan.bounded or plan.outer != "none"

@@ -63,10 +63,10 @@ def _units(plan: Plan, rng: random.Random, size: int, deepest: int) -> tuple[int
     units = [1, 3, 4, 3][min(size, 3)]
     if plan.outer == "nested":
         steps = [0, deepest, deepest + 1, rng.randint(1, 4)][min(size, 3)]
-        formula = {"steps": lambda u: steps, "turn + 1": lambda u: u + 1, "turn % 3": lambda u: u % 3}[plan.trips]
-        return units, [formula(u) for u in range(units)], list(range(units))
-    trips = [rng.choice([0, 1, 1, 2, deepest, deepest + 1]) for _ in range(units)]
-    return units, trips, [rng.randint(0, 2) for _ in range(units)]
+        counts = {"steps": [steps] * units, "turn + 1": range(1, units + 1), "turn % 3": [u % 3 for u in range(units)]}
+        return units, list(counts[plan.trips]), list(range(units))
+    lengths = [rng.choice([0, 1, 1, 2, deepest, deepest + 1]) for _ in range(units)]
+    return units, lengths, [rng.randint(0, 2) for _ in range(units)]
 
 
 def _reference(plan: Plan, arrays: dict[str, Array], trips: list[int], first: list[int]) -> Array:

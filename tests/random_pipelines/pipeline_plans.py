@@ -13,6 +13,9 @@ from typing import Literal
 Split = Literal["rows", "columns", "whole"]
 Outer = Literal["none", "nested", "tasks", "lists", "strided"]
 Epilogue = Literal["global", "own", "joint", "storer"]
+Source = Literal["ring", "registers", "stationary"]
+Producers = Literal["one", "warps", "groups"]
+Order = Literal["index", "shared", "own"]
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,11 @@ class Plan:
     n: int  # columns of an accumulator
     rings: tuple[Ring, ...]
     mmas: tuple[Mma, ...]
-    a: Literal["ring", "registers", "stationary"]
+    a: Source
     relay: bool  # the raw tiles of A are rewritten by a role of its own
-    producers: Literal["one", "warps", "groups"]  # how two producers are made; "one": there is one
+    producers: Producers  # how two producers are made; "one": there is one
     whole_producer: bool  # the producer's role is its whole warpgroup, not one warp
-    order: Literal["index", "shared", "own"]
+    order: Order
     outer: Outer
     trips: str  # trip count of the inner loop, an expression
     bounded: bool  # whether the trip count of a unit has a bound that inputs cannot move
@@ -129,7 +132,7 @@ def draw(seed: int) -> Plan:
     rng = random.Random(seed)
     consumers = rng.choice([1, 1, 1, 2, 2, 2, 3])
     split: Split = rng.choice(["rows", "columns", "whole"]) if consumers > 1 else "rows"
-    a = rng.choice(["ring", "ring", "ring", "registers", "stationary", "stationary"])
+    a: Source = rng.choice(["ring", "ring", "ring", "registers", "stationary", "stationary"])
     count = rng.choice([1, 1, 2, 2, 3])
     relay = a == "ring" and rng.random() < 0.15
     outer: Outer = rng.choice(["none", "none", "nested", "tasks", "lists", "strided"])
@@ -143,12 +146,14 @@ def draw(seed: int) -> Plan:
     sole = len({ring.producer for ring in rings}) == 1
     if whole_producer and sole and a != "stationary" and rng.random() < 0.25:
         rings = tuple(replace(ring, filled_by="copy") if ring.filled_by == "tma" else ring for ring in rings)
-    producers = "one"
+    producers: Producers = "one"
     if len({ring.producer for ring in rings}) > 1:
         producers = rng.choice(["warps", "groups"])
     lagging = any(ring.lag for ring in rings)
     plain = outer == "none" and not lagging
-    order = rng.choice(["index", "shared", "own"]) if plain else "own" if lagging else rng.choice(["shared", "own"])
+    order: Order = (
+        rng.choice(["index", "shared", "own"]) if plain else "own" if lagging else rng.choice(["shared", "own"])
+    )
     trips, bounded = _trips(rng, outer)
     issue = list(range(count))
     rng.shuffle(issue)

@@ -289,7 +289,10 @@ def _steps(out: Writer, rings: list[Ring]) -> None:
     last = [mma for mma in plan.mmas if mma.lag]
     out.put(f"trips = {plan.trips};")
     out.put("if (trips > 0) {")
+    before = len(out.lines)
     _step(out, first, [ring for ring in rings if not ring.lag])
+    if plan.outer == "none":  # there is no step before the first
+        _idle(out, before, "- 1)")
     out.close()
     out.put("foreach {k} in [trips - 1] {", "steps")
     _step(out, list(plan.mmas), rings)
@@ -300,10 +303,15 @@ def _steps(out: Writer, rings: list[Ring]) -> None:
     before = len(out.lines)
     _step(out, last, [ring for ring in rings if ring.lag])
     if plan.outer == "none":  # nobody waits for what the last step gives back
-        out.lines[before:] = [
-            replace(line, vital=False) if line.kind == "release" else line for line in out.lines[before:]
-        ]
+        _idle(out, before, "")
     out.close()
+
+
+def _idle(out: Writer, start: int, text: str) -> None:
+    """Releases from line `start` on, those with the text, are waited for by nobody."""
+    for at in range(start, len(out.lines)):
+        if out.lines[at].kind == "release" and text in out.lines[at].text:
+            out.lines[at] = replace(out.lines[at], vital=False)
 
 
 class _Step:

@@ -20,6 +20,7 @@ from croq.ir.hw import (
     ProxyFence,
     WarpSync,
 )
+from croq.target.sm90.limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -60,6 +61,14 @@ def named_barrier(emitter: Emitter, op: NamedBarrierSync | NamedBarrierArrive) -
     return {"barrier": op.barrier, "count": op.count, "event": op.event.name if op.event else ""}
 
 
-@statement(CtaSync, WarpSync, ProxyFence)
-def plain(emitter: Emitter, op: CtaSync | WarpSync | ProxyFence) -> Fields:
+@statement(CtaSync, ProxyFence)
+def plain(emitter: Emitter, op: CtaSync | ProxyFence) -> Fields:
     return {}
+
+
+@statement(WarpSync)
+def warp_sync(emitter: Emitter, op: WarpSync) -> Fields:
+    """Of part of a warp by its lanes: the others may never come."""
+    if op.threads is None or op.threads.whole_warps():
+        return {"lanes": ""}
+    return {"lanes": f"{sum(1 << thread % WARP_SIZE for thread in op.threads):#x}"}
