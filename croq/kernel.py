@@ -349,8 +349,8 @@ def compile(  # named as users say it
 
     `defines`: macros, as `-D` gives them. `kernel`: which `__co__` function, where a file has several. The cubin is
     made at the first launch, or when asked for. `verify`: refuse a kernel whose lowered synchronisation the protocol
-    verifier finds wrong. `watchdog`: seconds after which a wait that still blocks ends the
-    launch, with a report of what it waited for (docs/watchdog.md); for finding hangs. Raises CompileError.
+    verifier finds wrong. `watchdog`: seconds after which a wait that still blocks ends the launch, with a report of
+    what it waited for (docs/watchdog.md); for finding hangs. Raises CompileError.
     """
     settings = compiler.Settings.of(defines, arch=arch, lineinfo=lineinfo, verify=verify, watchdog=watchdog)
     return Kernel(compiler.compile_file(compiler.load(source), settings), kernel)

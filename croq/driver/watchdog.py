@@ -163,13 +163,13 @@ class Hang(LaunchError):
 def report(kernel: Kernel, waits: Sequence[Starved], seconds: float) -> Diagnostic:
     """E-4201 for a wait on an event, E-4202 for one on a barrier of the file's own C++; `waits` is not empty."""
     first, *others = waits
-    message = f"kernel `{kernel.name}` hangs: {_threads(first)} of block {first.blocks[0]} wait for {_quoted(first)}"
+    message = f"kernel `{kernel.name}` hangs: {_who_waits(first)}"
     labels = [(span, f"or here, for `{first.name}`") for span in first.lines[1:]]
     labels += [(span, f"here for {_quoted(wait)}") for wait in others[:_LISTED] for span in wait.lines]
     notes = [_note(first, seconds), *(_also(wait) for wait in others[:_LISTED])]
     if len(others) > _LISTED:
         notes.append(f"and {len(others) - _LISTED} more waits starve")
-    hint = "`croq check` looks for this hang in all schedules; `croq sim --schedule random:1` says which trigger is missing"
+    hint = "`croq check` looks for it in all schedules; `croq sim --schedule random:1` says which trigger is missing"
     if first.event is None:
         hint = "look at the mbarriers in the file's `__device__` functions"
     span = first.lines[0] if first.lines else first.event.span if first.event is not None else None
@@ -190,8 +190,8 @@ def _note(wait: Starved, seconds: float) -> str:
     which = f"the phase of parity {wait.parity}"
     if wait.event is not None:
         slot = f"slot {wait.slot} of `{wait.event.name}`" if wait.event.slots > 1 else f"`{wait.event.name}`"
-        which += f" of {slot}, which is that of {wait.generations} generations ({_takes(wait.event)})"
-    return f"nobody completed {which} for {seconds:g} s{_elsewhere(wait)}"
+        which += f" of {slot} ({wait.generations} generations; {_takes(wait.event)})"
+    return f"for {seconds:g} s nobody completed {which}{_elsewhere(wait)}"
 
 
 def _takes(event: Event) -> str:
@@ -202,8 +202,7 @@ def _takes(event: Event) -> str:
 def _also(wait: Starved) -> str:
     lines = sorted({span.line for span in wait.lines})
     where = f", line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""
-    who = f"{_threads(wait)} of block {wait.blocks[0]}"
-    return f"{who} wait for {_quoted(wait)}, parity {wait.parity}{where}{_elsewhere(wait)}"
+    return f"{_who_waits(wait)}, parity {wait.parity}{where}{_elsewhere(wait)}"
 
 
 def _elsewhere(wait: Starved) -> str:
@@ -219,9 +218,11 @@ def _quoted(wait: Starved) -> str:
     return f"`{wait.name}`" if wait.event is not None else wait.name
 
 
-def _threads(wait: Starved) -> str:
-    ranges = [str(a) if b == a + 1 else f"{a}..{b - 1}" for a, b in wait.threads.ranges]
-    return f"thread{'s' if len(wait.threads) > 1 else ''} {', '.join(ranges)}"
+def _who_waits(wait: Starved) -> str:
+    ranges = ", ".join(str(a) if b == a + 1 else f"{a}..{b - 1}" for a, b in wait.threads.ranges)
+    one = len(wait.threads) == 1
+    who, waits = (f"thread {ranges}", "waits") if one else (f"threads {ranges}", "wait")
+    return f"{who} of block {wait.blocks[0]} {waits} for {_quoted(wait)}"
 
 
 # ------------------------------------------------------------------------------------------------------------- device

@@ -19,13 +19,26 @@ E-5017  a named barrier is used wrongly
 E-5018  a fragment is touched while a WGMMA uses it
 E-5019  a WGMMA without the fence that it needs
 E-5020  an operation of a whole warp or warpgroup is executed by a part of it
-E-5021  something is still in flight when a warp exits
+E-5021  something is still in flight when a warp, or the CTA, exits
 E-5022  an integer division by zero
 E-5023  a value that must be the same in a whole warp is not
 E-5024  an address or a layout that the hardware cannot use
 E-5030  an operation that the simulator cannot run
 E-5031  a device function that the file does not define
 E-5032  C++ that the simulator cannot run
+E-5040  a read of bytes that a load in flight writes
+E-5041  an overwrite of bytes that an operation in flight reads
+E-5042  an overwrite of bytes that an operation in flight writes
+E-5043  a read or an overwrite of what other threads wrote, in no certain order
+E-5044  an overwrite of what others have read, in no certain order
+E-5045  ordinary stores that the async proxy may not see
+E-5046  a read of shared memory that nothing has written
+E-5047  a read of a fragment that nothing has written
+E-5048  an arrival that may count twice in one phase
+E-5049  a wait that comes too late, or may: parity means another phase
+E-5050  lanes of a warp that touch elements of one another without a barrier
+E-5051  two blocks of which one writes what the other touches
+E-5052  results that differ between schedules
 E-5099  the simulator itself failed
 """
 

@@ -7,6 +7,8 @@ import ctypes
 import enum
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from croq.driver.cache import cache_key
 from croq.driver.nvrtc import compile_ptx, prelude
 from croq.driver.watchdog import Hang, Record, Starved, Watchdog, decode, report, starved
 from croq.ir.objects import Kernel
+from tests.conftest import ROOT
 from tools import device_mutants, wrong_kernels
 
 SECONDS = 2.0
@@ -146,18 +149,18 @@ def test_the_report_says_who_waits_where_for_what(v4: Kernel) -> None:
         "error[E-4201]: kernel `flash_atten` hangs: threads 128..383 of block (5, 0, 0) wait for `vf[1]`\n",
         f"  --> v4.co:{line(v4, 'wait vf.at')}:",
         "wait vf.at(v_pipe_order);",
-        "nobody completed the phase of parity 0 of slot 1 of `vf`, which is that of even generations (one takes 1 "
-        "arrival and 32768 bytes) for 2 s; the same in block (7, 1, 0)",
+        "for 2 s nobody completed the phase of parity 0 of slot 1 of `vf` (even generations; one takes 1 arrival and "
+        "32768 bytes); the same in block (7, 1, 0)",
         f"thread 0 of block (5, 0, 0) waits for `ke[0]`, parity 1, line {line(v4, 'wait ke.at')}; the same in block",
         "here for `ke[0]`",
-        "= help: `croq check` looks for this hang",
+        "= help: `croq check` looks for it",
     )
     assert [part for part in wanted if part not in text] == []
 
 
 def test_a_barrier_that_croq_did_not_place_is_reported_by_its_address(v4: Kernel) -> None:
     for place in (offset(v4, "qf") + 4, 0x7000):
-        waits = starved(v4, [Record(place, 1, (0, 0, 0), 5, 1)])
+        waits = starved(v4, [Record(place, 1, (0, 0, 0), 5, 1 << 5)])
         found = report(v4, waits, SECONDS)
         assert (found.code, found.span) == ("E-4202", None)
         assert f"thread 5 of block (0, 0, 0) waits for the mbarrier at byte {place} of shared memory" in found.message
@@ -274,6 +277,33 @@ def test_variables_are_written_whole(cu: Driver) -> None:
         module.set_variable(watchdog.VARIABLE, bytes(4))
 
 
+HANGS = """
+import numpy as np, ml_dtypes
+import croq
+from croq.driver.device_array import DeviceArray
+from croq.driver.watchdog import Hang
+
+text = open("tests/cases/gemm_ring.co").read().replace("mutable u32 order = 0;", "mutable u32 order = 1;", 1)
+kernel = croq.compile(text, watchdog=0.2, verify=False)  # the verifier refuses it
+a, b, c = (DeviceArray.from_numpy(np.zeros((256, 256), ml_dtypes.bfloat16)) for _ in range(3))
+try:
+    kernel(a, b, c)
+except Hang as hang:
+    print(*(wait.name for wait in hang.waits))
+    print(hang)
+"""
+
+
+@pytest.mark.gpu
+def test_a_gpu_reports_its_hang() -> None:
+    """In a process of its own: the trap ends the context."""
+    done = subprocess.run([sys.executable, "-c", HANGS], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    events, _, text = done.stdout.partition("\n")
+    assert "full[0]" in events.split(), done.stderr
+    assert "error[E-4201]: kernel `gemm` hangs: thread" in text
+    assert "wait full.at(order);" in text
+
+
 # ------------------------------------------------------------------------------------------------------- command line
 def test_the_command_line_refuses_a_time_that_makes_no_sense() -> None:
     result = CliRunner().invoke(app, ["run", "v4", "--device", "sim", "--watchdog", "0"])
@@ -309,7 +339,7 @@ def test_no_chosen_mutant_can_hang_at_a_named_barrier() -> None:
 
 
 def test_a_text_that_the_rules_refuse_is_lowered_all_the_same(gemm: wrong_kernels.Base) -> None:
-    kernel, refused = gemm.make(gemm.find(wrong_kernels.Choice("gemm_ring", "trigger-early", "empty")))
+    kernel, refused = gemm.make(gemm.find(wrong_kernels.Choice("gemm_ring", "trigger-early", "`trigger empty")))
     assert refused == "E-1121"
     assert wrong_kernels.predict(gemm, kernel)[:2] == ("E-6002", "nothing is guaranteed")
 
@@ -348,12 +378,21 @@ def test_what_is_observed_is_held_against_what_was_predicted(predicted: Any, fou
     assert device_mutants._agrees(predicted, found) == agrees
 
 
-def test_a_process_that_dies_costs_its_own_line_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def process(program: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_process_that_dies_costs_its_own_line_only(tmp_path: Path) -> None:
     names = {"full": {"path": "tests/cases/gemm_ring.co"}}
     (tmp_path / "mutants.json").write_text(json.dumps({"watchdog": 1, "kernels": names, "mutants": []}))
     options = argparse.Namespace(run=tmp_path, launches=1, budget=60.0, only="", json=tmp_path / "out.json")
-    ((name, worker),) = device_mutants._ready(options, ["no such mutant"])
+    ((_, worker),) = device_mutants._ready(options, ["no such mutant"])
     assert device_mutants._result(worker, 60.0)["status"] == "not run"
+    assert device_mutants._result(process("exit(3)"), 60.0) == {"status": "died", "text": "exit status 3: no word"}
+    ready = """print('{"status": "ready"}', flush=True); input(); raise SystemExit("gone")"""
+    assert device_mutants._result(process(ready), 60.0) == {"status": "died", "text": "exit status 1: gone"}
+    assert device_mutants._result(process("input()"), 0.5)["status"] == "not run"  # never got ready
     assert device_mutants.supervise(options) == 0  # nothing to run
 
 

@@ -69,7 +69,7 @@ def simulate(plan: Plan, kernel: Kernel, size: int, schedule: str) -> str:
     made = inputs(plan, size)
     arrays = made.fresh()
     try:
-        run(kernel, arrays, made.scalars, schedule=schedule)
+        run(kernel, arrays, made.scalars, schedule=schedule, races=schedule != "eager")
     except SimulationFault as fault:
         return fault.diagnostics[0].render()
     got = arrays["c"].astype(np.float64)

@@ -1,4 +1,4 @@
-"""All programs that must be right, as (name, kernels, arrays, scalars): tests/programs, tests/cases, the shipped kernels.
+"""All programs that must be right: the shipped kernels, tests/cases, tests/programs.
 
 As a program: `python -m tests.simulate.programs [SCHEDULES] [NAME ...]` runs each under many schedules (200 unless
 said otherwise) with the race detector on, and tells what goes wrong.

@@ -43,7 +43,7 @@ def test_few_and_many_schedules_are_chosen(lower):
 def test_hostile_plans_delay_each_operation_and_each_warp(lower):
     kernel = lower(GEMM)
     what = [plan(kernel, number).what for number in range(len(plans(kernel)))]
-    assert len(set(what)) == len(what) == 2 + 4 + 2 * 8  # two loads, an MMA, a store; eight warps
+    assert len(what) == 2 + 5 + 2 * 8  # two loads, an MMA, a store in two instructions; eight warps
     assert what[0] == "everything late, who issues loads first"
     assert any(re.fullmatch(r"bulk_tensor.load at line \d+ late", text) for text in what)
     assert plans(kernel)[0].order[0] == 0
@@ -73,11 +73,17 @@ def test_kernels_have_no_report(subject):
 def test_hostile_runs_all_plans_on_the_same_inputs(lower):
     kernel = lower(GEMM)
     generator = np.random.default_rng(0)
-    arrays = {"a": generator.uniform(-1, 1, (64, 128)), "b": generator.uniform(-1, 1, (128, 128)), "c": np.zeros((64, 128))}
+    arrays = {
+        "a": generator.uniform(-1, 1, (64, 128)),
+        "b": generator.uniform(-1, 1, (128, 128)),
+        "c": np.zeros((64, 128)),
+    }
     arrays = {name: array.astype("bfloat16") for name, array in arrays.items()}
     want = arrays["a"].astype("f8") @ arrays["b"].astype("f8").T
     steps = []
-    report = run(kernel, arrays, schedule="hostile", races=True, progress=lambda done, total: steps.append((done, total)))
+    report = run(
+        kernel, arrays, schedule="hostile", races=True, progress=lambda done, total: steps.append((done, total))
+    )
     assert report.schedule == "hostile"
     assert steps[-1] == (len(plans(kernel)), len(plans(kernel)))
     np.testing.assert_allclose(arrays["c"].astype("f8"), want, atol=2e-2, rtol=2e-2)
@@ -102,7 +108,12 @@ def test_the_first_fault_ends_it(jobs):
     seen = []
     schedules = [f"random:{seed}" for seed in range(8)]
     found = explore(
-        simulate, {"y": y}, frozenset("y"), schedules, jobs=jobs, progress=lambda done, total: seen.append((done, total))
+        simulate,
+        {"y": y},
+        frozenset("y"),
+        schedules,
+        jobs=jobs,
+        progress=lambda done, total: seen.append((done, total)),
     )
     assert found.schedule == "random:2"
     assert found.schedules == ("random:0", "random:1", "random:2")
@@ -135,7 +146,7 @@ def test_a_compiled_kernel_is_explored_and_its_arguments_stay():
 
 
 def test_races_are_looked_for_unless_told_otherwise():
-    kernel = croq.compile(RACE)
+    kernel = croq.compile(RACE, verify=False)
     x, y = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
     with pytest.raises(SimulationFault) as fault:
         croq.simulate(kernel, x, y, schedule="lazy")

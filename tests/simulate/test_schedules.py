@@ -142,7 +142,7 @@ def test_a_wait_that_is_too_shallow_shows(gemm):
     wait.depth = 1
     assert ever_wrong(gemm)
     for schedule in ("eager", "hostile:1"):
-        code, place, others, report = found(gemm, schedule)
+        code, _place, others, report = found(gemm, schedule)
         assert code in ("E-5018", "E-5041")
         assert others[0].startswith("step = mma") and "`wait step`" in report.hint
 
@@ -172,7 +172,7 @@ def test_one_arrival_for_four_warps_shows(gemm):
             op.scope = "warpgroup"
     assert ever_wrong(gemm, [f"random:{seed}" for seed in range(40)])
     assert right(gemm, "eager")
-    code, place, others, report = found(gemm)
+    code, _place, _others, _report = found(gemm)
     assert code in ("E-5041", "E-5044", "E-5049")
 
 
@@ -194,7 +194,7 @@ def test_a_barrier_missing_before_the_store_shows(gemm):
     kernel = gemm[0]
     assert remove(kernel.body, lambda op: isinstance(op, hw.NamedBarrierSync)) == 1
     assert ever_wrong(gemm)
-    code, place, others, _ = found(gemm, "lazy")
+    code, place, _others, _ = found(gemm, "lazy")
     assert code in ("E-5043", "E-5045", "E-5046")
     assert place.startswith("tma.copy c_buf")
 

@@ -37,6 +37,10 @@ class Guards:
                     self.waits.setdefault(event, []).append(op)
             self.written |= {root for root in _written(op) if isinstance(root, Param)}
 
+    def writers(self, root: object) -> list[Op]:
+        """Operations that may write a buffer or a parameter, in the order of the text."""
+        return [op for op in self.order if root in _written(op)]
+
     def warps(self, op: Op) -> tuple[int, ...]:
         """Warps whose threads execute an operation; all when that is not known."""
         if op.threads is None:

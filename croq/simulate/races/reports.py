@@ -183,7 +183,12 @@ def lanes(state: Detector, history: History, old: Record, new: Record) -> Simula
 def unwritten(state: Detector, history: History, new: Record, missing: int) -> SimulationFault:
     area, size = history.area, missing.bit_count() * history.unit
     root = next((b for b in state.guards.kernel.buffers if b.name == area.name.partition("[")[0]), None)
+    writers = state.guards.writers(root) if root is not None else []
     labels = [(root.span, "declared here")] if root is not None and root.span is not None else []
+    for writer in writers[:1]:
+        labels += label(
+            writer, f"{noun(writer)} writes to `{area.name.partition('[')[0]}` here, which has not happened"
+        )
     first = (missing & -missing).bit_length() - 1
     return fault(
         "E-5046",
@@ -191,7 +196,7 @@ def unwritten(state: Detector, history: History, new: Record, missing: int) -> S
         f"{noun(new.op)} reads bytes of `{area.name}` that nothing has written",
         labels=labels,
         notes=[f"{size} bytes, the first at byte {first * history.unit} of the tile; read by warp {new.warp}"],
-        hint=f"fill or load `{area.name}` first",
+        hint="put a barrier, or the wait for an event, between the two" if writers else f"fill or load `{area.name}`",
     )
 
 
