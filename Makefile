@@ -1,18 +1,21 @@
 # make run    the main job: attention at sequence 8192 (on the GPU where there is one, else in the simulator)
 # make test   everything that needs no GPU, and the GPU tests where there is one
 # make lint   format, lint, types; then the functions that are more complex than 10, for information
+# make mutants breaks the kernels' synchronisation in every single place and asks what notices (docs/mutants.md)
 # make golden rewrites the recorded outputs that tests compare with; look at the diff before you keep it
 # make timelines draws the pictures of docs/timelines.md again
 # make clean  removes what these commands made
 #
 # Each makes .venv and installs what it needs on first use. PYTHON=python3.12 picks another interpreter;
-# ARGS="--seq 4096" is handed to `croq run`, TESTS="tests/passes -k events" to pytest.
+# ARGS="--seq 4096" is handed to `croq run`, TESTS="tests/passes -k events" to pytest, MUTANTS="--kernel v4" to
+# tools/mutate.py.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?= --seq 8192
 TESTS ?=
+MUTANTS ?=
 WORKERS ?= auto
 
 .DELETE_ON_ERROR:
@@ -30,6 +33,9 @@ lint: $(VENV)/.for-test
 	$(BIN)/mypy
 	@echo "functions over complexity 10 (reported, not refused):"
 	@$(BIN)/ruff check --select C901 --exit-zero --output-format concise croq
+
+mutants: $(VENV)/.for-test
+	$(BIN)/python tools/mutate.py $(MUTANTS)
 
 golden: $(VENV)/.for-test
 	$(BIN)/python -m pytest -n $(WORKERS) --update-golden $(TESTS)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import select
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from tools.wrong_kernels import KERNELS, SAME, WRONG, build, digest, read_manife
 LAUNCHES = 200
 BUDGET = 85.0  # seconds of a run, after which the mutants that are left are not run
 PATIENCE = 25.0  # seconds for one mutant, the start of its process not counted
-AHEAD = 4  # processes that get ready while one has the GPU
+AHEAD = max(1, min(6, (os.cpu_count() or 2) // 2))  # processes that get ready while one has the GPU
 MEASURED = 10  # launches of a mutant whose error is worked out; the others are only counted
 
 

@@ -7,6 +7,7 @@ part that was wrong elsewhere, the program is right, and the test damages what c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -212,14 +213,24 @@ def test_ordinary_stores_compute_what_they_should() -> None:
         assert np.array_equal(arrays["c"].astype(np.float32), want.astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
-def test_wait_that_leaves_one_mma_too_many_in_flight_is_a_fault_of_the_lowering() -> None:
-    """The wait behind two MMAs lets one go on, over the back edge, into the statement that rewrites its operand."""
-    file = source("operand_in_flight")
-    kernel = to_damage("operand_in_flight", FIXED="1")
+def leave_one_in_flight(kernel: Kernel) -> None:
+    """The wait at the end of the loop becomes one too lenient; behind the loop everything is waited for."""
     waits = [op for op in kernel.walk() if isinstance(op, WgmmaWait)]
     assert [op.depth for op in waits] == [1, 0]
     waits[1].depth = 1
     rewrite_blocks(kernel.body, lambda op: [op, replace(waits[1], depth=0)] if isinstance(op, For) else None)
+
+
+def announced(kernel: Kernel) -> MbarrierExpectTx:
+    (expect,) = (op for op in kernel.walk() if isinstance(op, MbarrierExpectTx))
+    return expect
+
+
+def test_wait_that_leaves_one_mma_too_many_in_flight_is_a_fault_of_the_lowering() -> None:
+    """The wait behind two MMAs lets one go on, over the back edge, into the statement that rewrites its operand."""
+    file = source("operand_in_flight")
+    kernel = to_damage("operand_in_flight", FIXED="1")
+    leave_one_in_flight(kernel)
     (found,) = verify_protocol(kernel).found
     assert found.code == "E-6003", found.render()
     assert places(found) == {line_of(file, "fault"), line_of(file, "because")}, found.render()
@@ -231,7 +242,7 @@ def test_bytes_of_a_clipped_box_are_counted_whole(change: int, word: str) -> Non
     """With the bytes inside the tensor only, the phase completes early; with more than the box has, never."""
     file = source("clipped_box")
     kernel = to_damage("clipped_box")
-    (expect,) = (op for op in kernel.walk() if isinstance(op, MbarrierExpectTx))
+    expect = announced(kernel)
     assert expect.bytes == 64 * 32 * 4
     assert verify_protocol(kernel).proved
     expect.bytes += change
@@ -256,10 +267,31 @@ def test_tiles_that_overhang_arrive_whole(shape: tuple[int, int]) -> None:
 
 def test_clipped_byte_count_is_caught_by_the_simulator() -> None:
     kernel = to_damage("clipped_box")
-    for op in kernel.walk():
-        if isinstance(op, MbarrierExpectTx):
-            op.bytes = 37 * 32 * 4  # the part of the tile that lies inside
+    announced(kernel).bytes = 37 * 32 * 4  # the part of the tile that lies inside
     arrays = {"x": np.ones((37, 32), np.float32), "y": np.zeros((64, 32), np.float32)}
     with pytest.raises(SimulationFault) as caught:
         run(kernel, arrays, schedule="lazy")
     assert caught.value.diagnostics[0].code == "E-5015", str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------- the document
+def report(name: str) -> Diagnostic:
+    """What docs/field-faults.md shows under a name."""
+    if any(case.name == name for case in SHIPPED):
+        return next(d for d in check_file(source(name), Settings()) if d.severity == "error")
+    kernel = to_damage("operand_in_flight", FIXED="1") if name == "wait_depth" else to_damage(name)
+    if name == "wait_depth":
+        leave_one_in_flight(kernel)
+    elif name == "ordinary_stores":
+        without(kernel, ProxyFence, lambda op: False)
+    else:
+        announced(kernel).bytes = 37 * 32 * 4  # of a tensor with 37 rows
+    return verify_protocol(kernel).found[0]
+
+
+def test_document_shows_what_is_printed(golden: Callable[[str, str], None]) -> None:
+    text = (FOLDER.parent.parent / "docs" / "field-faults.md").read_text(encoding="utf-8")
+    pattern = re.compile(r"(<!-- report: (\w+) -->\n```text\n).*?```", re.DOTALL)
+    names = [match[2] for match in pattern.finditer(text)]
+    assert {case.name for case in SHIPPED} <= set(names)
+    golden(pattern.sub(lambda m: f"{m[1]}{report(m[2]).render()}\n```", text), "docs/field-faults.md")

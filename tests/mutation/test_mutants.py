@@ -20,7 +20,7 @@ from tools.mutants.subjects import ROOT, Run, Subject
 from tools.mutants.sweep import plan, sweep
 
 DOCUMENT = ROOT / "docs" / "mutants.md"
-SAMPLED = ("gemm_ring", "gemm_two_halves", "attention_d64", "handoff", "barrier_ids", "slot_events-s3")
+SAMPLED = ("gemm_ring", "gemm_two_halves", "attention_d64", "handoff", "turns-c2_s3", "slot_events-s3")
 RELAY = """
 __co__ void relay(global s32 [R, 128] x, global s32 [R, 128] y) {
   parallel b by 1 : block {

@@ -45,7 +45,7 @@ def inputs(plan: Plan, size: int) -> Inputs:
     if plan.outer in ("tasks", "lists", "strided"):
         arrays["starts"], arrays["lengths"] = np.array(first, np.int32), np.array(trips, np.int32)
     if plan.outer == "lists":
-        cut = rng.randint(0, units)
+        cut = units if size == 2 else rng.randint(0, units)
         arrays["first"] = np.array([0, cut, units], np.int32)
     if plan.outer == "nested":
         scalars["turns"] = units
@@ -65,6 +65,8 @@ def _units(plan: Plan, rng: random.Random, size: int, deepest: int) -> tuple[int
         steps = [0, deepest, deepest + 1, rng.randint(1, 4)][min(size, 3)]
         counts = {"steps": [steps] * units, "turn + 1": range(1, units + 1), "turn % 3": [u % 3 for u in range(units)]}
         return units, list(counts[plan.trips]), list(range(units))
+    if size == 2:  # round a ring and further, then short ones
+        return units, [deepest, deepest + 1, 1, 2], [0, 2, 1, 0]
     lengths = [rng.choice([0, 1, 1, 2, deepest, deepest + 1]) for _ in range(units)]
     return units, lengths, [rng.randint(0, 2) for _ in range(units)]
 

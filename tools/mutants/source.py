@@ -247,7 +247,7 @@ def barriers(f: _Finder) -> Iterator[Change]:
 # --------------------------------------------------------------------------------------------------------------- roles
 def roles(f: _Finder) -> Iterator[Change]:
     """The condition of `inthreads` off by a warpgroup (of a thread index: by a warp), or only a warp of it."""
-    threads = [name for name, (level, _) in f.units.items() if level == "thread"]
+    threads = [name for name, (level, bound) in f.units.items() if level == "thread" and (bound or 33) > 32]
     for n in f.of(ast.InThreads):
         text = f.written(n.condition.span)
         for part in walk(n.condition):
@@ -256,6 +256,8 @@ def roles(f: _Finder) -> Iterator[Change]:
                     description = f"`{f.written(part.span)}` of `{text}` became `{changed}`"
                     yield Change(n.span, what, description, (_replace(part.span, f"({changed})"),))
         for name in threads[-1:]:
+            if f"{name} < 32" in text:
+                continue
             edit = _replace(n.condition.span, f"({text}) && {name} < 32")
             yield Change(n.span, "role-warp", f"`{text}` only in threads `{name} < 32`", (edit,))
 

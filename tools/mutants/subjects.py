@@ -44,7 +44,7 @@ class Subject:
 
 # Of tests/programs, those that hand over in a way that the shipped kernels do not: by ordinary stores, through named
 # barriers, by slots, in turns.
-BESIDES = frozenset({"handoff", "barrier_ids", "slot_events-s3", "ping_pong", "turns-c2_s3", "gemm_dma_ring"})
+BESIDES = frozenset({"handoff", "slot_events-s3", "ping_pong", "turns-c2_s3", "gemm_dma_ring"})
 
 
 def subjects(programs: bool = False) -> list[Subject]:
