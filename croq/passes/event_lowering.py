@@ -88,14 +88,14 @@ class EventLowering:
         return self._implicit_wait(ref, build, place)
 
     def _only_wait(self, ref: EventRef, build: Builder) -> list[Op]:
-        """V6: for generation 0. That of a ready event is complete from the start, and needs no instruction."""
+        """B6: for generation 0. That of a ready event is complete from the start, and needs no instruction."""
         if ref.event.ready:
             return []
         parity = build.const("u32", 0)
         return [*build.take(), MbarrierWait(ref.event, ref.slot, parity, span=build.span, threads=build.threads)]
 
     def _slot_and_parity(self, ref: EventRef, build: Builder) -> tuple[Value | None, Value]:
-        """V5."""
+        """B5."""
         event = ref.event
         assert ref.order is not None
         order = build.cast(ref.order, "u32")
@@ -108,7 +108,7 @@ class EventLowering:
         return slot, parity
 
     def _implicit_wait(self, ref: EventRef, build: Builder, place: Place) -> list[Op]:
-        """V6."""
+        """B6."""
         event = ref.event
         var = self._bits(event, self.paths.home(event, place), "phase")
         bits, one = build.var_get(var), build.const("u32", 1)
@@ -124,7 +124,7 @@ class EventLowering:
         return [*before, wait, *build.take()]
 
     def _named_wait(self, event: Event, build: Builder, place: Place) -> list[Op]:
-        """V2: a path's first wait is for generation 0, which is complete."""
+        """B2: a path's first wait is for generation 0, which is complete."""
         assert event.barrier_id is not None
         if self.paths.waits_once(event, place):
             return []
@@ -156,7 +156,7 @@ class EventLowering:
         return result
 
     def _wait_for_load(self, event: Event, op: Op) -> list[Op]:
-        """V7."""
+        """B7."""
         build = Builder(span=op.span, threads=op.threads)
         var = self._load_phase(event)
         parity = build.const("u32", 0) if var is None else build.var_get(var)
@@ -279,7 +279,7 @@ class EventLowering:
 
 
 def _used_before(kernel: Kernel, sites: Sites) -> set[TmaLoad]:
-    """V7: loads without an event that the threads around may still have a use of the buffer in front of."""
+    """B7: loads without an event that the threads around may still have a use of the buffer in front of."""
     found = {op for op in sites.own_load.values() if sites.places[op].in_loop}
     touched: dict[object, list[Op]] = {}
     for op in kernel.walk():

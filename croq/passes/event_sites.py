@@ -20,7 +20,7 @@ class Load:
 
     op: TmaLoad
     event: Event
-    trigger: EventTrigger | None  # None: an event of its own (V7)
+    trigger: EventTrigger | None  # None: an event of its own (B7)
     leads: bool = True  # the first load of its trigger: it announces the bytes of all
     total_bytes: int = 0
 
@@ -48,9 +48,9 @@ class Sites:
     triggers: dict[Event, list[EventTrigger]] = field(default_factory=lambda: defaultdict(list))
     loads: dict[TmaLoad, Load] = field(default_factory=dict)
     producer: dict[Value, TmaLoad | TmaStore | DmaCopy] = field(default_factory=dict)
-    own_event: dict[Value, Event] = field(default_factory=dict)  # future -> its event (V7)
+    own_event: dict[Value, Event] = field(default_factory=dict)  # future -> its event (B7)
     own_load: dict[Event, TmaLoad] = field(default_factory=dict)
-    by_warp: set[Event] = field(default_factory=set)  # whose triggers arrive once a warp (V4)
+    by_warp: set[Event] = field(default_factory=set)  # whose triggers arrive once a warp (B4)
     places: dict[Op, Place] = field(default_factory=dict)  # of waits and loads
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class Sites:
 
 
 class Paths:
-    """V6: which waits count an event's generations together, so that every thread goes through them in order."""
+    """B6: which waits count an event's generations together, so that every thread goes through them in order."""
 
     def __init__(self, sites: Sites) -> None:
         self.sites = sites

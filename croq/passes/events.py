@@ -1,25 +1,25 @@
 """What each event becomes, and its numbers.
 
 Rules (language reference section 10; PTX ISA "mbarrier"; seed document, step 4)
-    V1  `trigger e after f..` -> mbarrier. A generation is one arrival and the bytes of all joined loads, out-of-range
+    B1  `trigger e after f..` -> mbarrier. A generation is one arrival and the bytes of all joined loads, out-of-range
         elements included. The thread that issues the first of the loads arrives and announces the bytes
         (`expect_tx`) before it issues it, so the phase cannot complete early however late the trigger stands.
-    V2  A scalar `= ready` event whose wait and trigger sets are static, disjoint and made of whole warps, the same set
+    B2  A scalar `= ready` event whose wait and trigger sets are static, disjoint and made of whole warps, the same set
         at every wait, and that no TMA completes -> CTA named barrier: wait is `bar.sync`, trigger is `bar.arrive`, both
         counting waiters + triggers. Generation 0 is complete from the start, so a path's first wait passes without an
         instruction: an arrival that primed the barrier instead could merge with the first real trigger.
-    V3  Everything else -> one mbarrier a slot.
-    V4  Arrivals of an mbarrier generation: one elected arrival a warp of the union of the trigger sites' threads, after
+    B3  Everything else -> one mbarrier a slot.
+    B4  Arrivals of an mbarrier generation: one elected arrival a warp of the union of the trigger sites' threads, after
         the warp has reconverged (hopper.md: no slower than fewer, and the only count the ISA's text covers). A site
         that does not fill its warps, or names another order in each lane, arrives thread by thread, and then so do all.
         Sites whose orders can never be equal take turns and do not add up (croq/passes/generations.py); unequal turns
         are E-2304: a barrier has one count.
-    V5  `e.at(order)`: slot `order % N`, parity `order / N & 1`; the waiters of a ready event start on the other parity
+    B5  `e.at(order)`: slot `order % N`, parity `order / N & 1`; the waiters of a ready event start on the other parity
         (the phase before a barrier's first counts as complete).
-    V6  An un-indexed event keeps its generation in a parity bit for each path, flipped after every wait; `e[i]` keeps
+    B6  An un-indexed event keeps its generation in a parity bit for each path, flipped after every wait; `e[i]` keeps
         one bit a slot (E-2305 beyond 32). A path is a role, or the CTA's own code with all roles that share threads
         with it, with one another, or that a loop repeats. A path with one wait outside every loop needs no bit.
-    V7  A load without an event (synchronous, or waited for by its future) gets an mbarrier of its own, V1. Its phase
+    B7  A load without an event (synchronous, or waited for by its future) gets an mbarrier of its own, B1. Its phase
         follows the load, not its waits: any number of them wait for the last load. A barrier of the threads around
         stands before the load where they have used its buffer before.
 
@@ -68,7 +68,7 @@ def _decide(kernel: Kernel, event: Event, sites: Sites, sink: Sink) -> None:
 
     _check_slots(event, sites, sink)
     if own:
-        _by_tma(event, own[0].total_bytes, "the load has no event, so it gets one: 1 arrival + its bytes (V7)", sink)
+        _by_tma(event, own[0].total_bytes, "the load has no event, so it gets one: 1 arrival + its bytes (B7)", sink)
     elif after and plain:
         sink.error(
             "E-1026",
@@ -80,7 +80,7 @@ def _decide(kernel: Kernel, event: Event, sites: Sites, sink: Sink) -> None:
         )
     elif after:
         sizes = {next(load.total_bytes for load in sites.loads.values() if load.trigger is op) for op in after}
-        why = "TMA completes it: 1 arrival that announces the bytes of the joined loads (V1)"
+        why = "TMA completes it: 1 arrival that announces the bytes of the joined loads (B1)"
         _by_tma(event, max(sizes), why, sink)
     elif not plain:
         event.lowering, event.arrivals, event.why = "mbarrier", 1, "nothing triggers it"
@@ -91,7 +91,7 @@ def _decide(kernel: Kernel, event: Event, sites: Sites, sink: Sink) -> None:
 
 
 def _check_slots(event: Event, sites: Sites, sink: Sink) -> None:
-    """V6: a bit a slot."""
+    """B6: a bit a slot."""
     waits = [op for op in sites.waits[event] if isinstance(op, EventWait)]
     by_slot = [op for op in waits if any(ref.event is event and ref.slot is not None for ref in op.refs)]
     if by_slot and event.slots > PHASE_BITS:
@@ -147,7 +147,7 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
         event.lowering = "named_barrier"
         event.barrier_threads = len(event.waiters) + len(event.triggers)
         event.arrivals = len(event.triggers)
-        event.why = "one slot, ready, static disjoint sets of whole warps, no TMA: bar.sync / bar.arrive (V2)"
+        event.why = "one slot, ready, static disjoint sets of whole warps, no TMA: bar.sync / bar.arrive (B2)"
         return
     remainders = Remainders(kernel, ThreadAnalysis(kernel))
     whole = all(_by_warps(op, event, remainders) for op in plain)
@@ -160,7 +160,7 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
     if len(set(counts.values())) > 1:
         _unequal_generations(event, plain, counts, sink)
     count = "one elected arrival for each triggering warp" if whole else "one arrival for each triggering thread"
-    event.why = f"{reason}: mbarrier, {count} (V3, V4)"
+    event.why = f"{reason}: mbarrier, {count} (B3, B4)"
 
 
 def _by_warps(op: EventTrigger, event: Event, remainders: Remainders) -> bool:
@@ -182,7 +182,7 @@ def _unequal_generations(event: Event, plain: list[EventTrigger], counts: dict[i
 
 
 def _not_a_named_barrier(event: Event, sites: Sites) -> str | None:
-    """Why V2 does not apply, or None."""
+    """Why B2 does not apply, or None."""
     sets = sites.wait_sets(event)
     if event.slots > 1:
         return f"{event.slots} slots"

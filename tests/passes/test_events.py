@@ -1,4 +1,4 @@
-"""Pass `events`: what each event becomes, and its numbers (V1 to V7)."""
+"""Pass `events`: what each event becomes, and its numbers (B1 to B7)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def parity_of(wait: MbarrierWait) -> Any:
     return op.var.name if isinstance(op, VarGet) else literal(wait.parity)
 
 
-# ------------------------------------------------------------------------------------------------------------------- V1
+# ------------------------------------------------------------------------------------------------------------------- B1
 def test_joined_loads_complete_a_generation() -> None:
     body = """
     inthreads.async (p == 0) {
@@ -145,7 +145,7 @@ def test_more_bytes_than_a_barrier_counts() -> None:
     assert reported(warpgroups(1, body, declared, params=A))[0] == "E-2302"
 
 
-# ------------------------------------------------------------------------------------------------------------ V2 and V3
+# ------------------------------------------------------------------------------------------------------------ B2 and B3
 def test_a_named_barrier() -> None:
     text = handoff("p == 0 && t < 32", "p > 0")
     assert facts(text, "e") == {"lowering": "named_barrier", "arrivals": 256, "threads": 288, "tx": 0}
@@ -179,7 +179,7 @@ def test_the_first_wait_of_a_path_passes_without_an_instruction() -> None:
 def test_what_keeps_an_event_from_being_a_named_barrier(
     waiter: str, trigger: str, declared: str, arrivals: int, why: str | None
 ) -> None:
-    """V3, with the counts of V4: a warp, or a thread where a site does not fill its warps."""
+    """B3, with the counts of B4: a warp, or a thread where a site does not fill its warps."""
     found = event(lower(handoff(waiter, trigger, declared)), "e")
     if why is None:
         assert found.lowering == "named_barrier"
@@ -216,7 +216,7 @@ def test_events_leave_barrier_ids_to_thread_sets() -> None:
     assert [op.barrier for op in every(kernel, NamedBarrierSync) if op.event is None] == [1]
 
 
-# ------------------------------------------------------------------------------------------------------------------- V4
+# ------------------------------------------------------------------------------------------------------------------- B4
 def test_arrivals_are_elected_by_warp() -> None:
     kernel = lower(handoff("p == 0", "p > 0", "shared event e;"))
     assert event(kernel, "e").arrivals == 8
@@ -253,7 +253,7 @@ def test_an_event_that_no_thread_triggers() -> None:
     assert codes(text.replace("event e;", "event e = ready;")) == ["W-2102"]  # its only wait passes
 
 
-# ------------------------------------------------------------------------------------------------------------------- V5
+# ------------------------------------------------------------------------------------------------------------------- B5
 @pytest.mark.parametrize(("slots", "operations"), [(1, ["and"]), (2, ["div", "and"]), (3, ["div", "and"])])
 def test_slot_and_parity_of_an_order(slots: int, operations: list[str]) -> None:
     body = """
@@ -277,7 +277,7 @@ def _chain(value: Any) -> list[str]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------------- V6
+# ------------------------------------------------------------------------------------------------------------------- B6
 def implicit(body: str, declared: str = "shared event e; shared event f;", count: int = 2) -> Kernel:
     return lower(warpgroups(count, body + " inthreads.async (p == 1) { trigger e; trigger e; }", declared, params=A))
 
@@ -367,7 +367,7 @@ def test_slots_that_different_numbers_of_threads_trigger() -> None:
     assert reported(warpgroups(3, body, "shared event e[2]; //!\n", params=A))[0] == "E-2304"
 
 
-# ------------------------------------------------------------------------------------------------------------------- V7
+# ------------------------------------------------------------------------------------------------------------------- B7
 SYNC = "tma.load a.subspan(64, 64).at(0, 0) => s;"
 USE = "y.at(t, 0) = __to<f32>(s.at(0, 0));"
 

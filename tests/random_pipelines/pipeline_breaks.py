@@ -10,6 +10,7 @@ same program still keeps everything apart, the change would be equivalent, so it
   * The tile Q is asked for once a unit, and asking for it means that the unit before is over. If a unit also has a
     bounded trip count, no ring may ever be full: a missing wait for a slot then shows nothing.
   * Ordinary copies of one role are over in program order: who waits for the last one need not wait for the others.
+  * MMAs complete in the order of their issue: behind the wait for a younger one, an older one's shows nothing.
   * What is given back after the last use of everything is waited for by nobody (`Line.vital`), and what is used once in
     a launch need not be waited for before it.
 """
@@ -89,7 +90,7 @@ def _late_waits(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
             load = _next(lines, at, "load", about)
             if load is not None:
                 yield f"behind the load: {line.text}", _moved(lines, at, load + 1)
-        if line.kind == "future":
+        if line.kind == "future" and _wait_matters(plan, int(about)):
             bump = _next(lines, at, "bump", about)
             if bump is not None:
                 yield f"behind the use: {line.text}", _moved(lines, at, bump + 2)
@@ -203,6 +204,12 @@ def _alone(plan: Plan, ring: Ring) -> bool:
 def _tile_matters(plan: Plan, name: str) -> bool:
     """Whether only its own full event tells that a tile of the ring has come."""
     return name in ("q", "o") or plan.ring(name).filled_by != "copy" or len(plan.rings) == 1
+
+
+def _wait_matters(plan: Plan, number: int) -> bool:
+    """Whether no wait before the one for this MMA covers it."""
+    earlier = plan.wait_order[: plan.wait_order.index(number)]
+    return all(plan.issue_order.index(other) < plan.issue_order.index(number) for other in earlier)
 
 
 def _released_again(plan: Plan, name: str) -> bool:

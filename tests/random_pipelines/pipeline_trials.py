@@ -1,4 +1,5 @@
-"""One random program from text to verdict: compiled, verified, simulated, compared; and the same for a damaged one."""
+"""One random program from text to verdict: compiled, verified as written and as lowered, simulated, compared; and the
+same for a damaged one."""
 
 from __future__ import annotations
 
@@ -11,18 +12,31 @@ from pipeline_data import inputs
 from pipeline_plans import Plan, draw
 from pipeline_text import render, write
 
-from croq.compiler import Settings, compile_file
-from croq.diagnostics import CompileError, InternalError
+from croq.diagnostics import CompileError, Sink
+from croq.ir.build import build
 from croq.ir.objects import Kernel
+from croq.passes import pipeline
+from croq.sema import analyse
 from croq.simulate import SimulationFault, run
 from croq.source import SourceFile
-from croq.verify import Options, verify_protocol
+from croq.syntax import parse_program
+from croq.verify import THOROUGH, Options, verify_protocol
+from croq.verify.check import LevelName
 
 QUICK = Options(trips=4, steps=40_000, runs=40)  # every loop still runs past two rounds of its rings
 
 
-def compiled(text: str) -> Kernel:
-    (kernel,) = compile_file(SourceFile("pipeline.co", text), Settings()).module.kernels
+def compiled(text: str, *, until: str | None = None) -> Kernel:
+    """Lowered, or up to a pass. Raises CompileError."""
+    sink = Sink()
+    program = parse_program(SourceFile("pipeline.co", text), {}, sink)
+    sink.check()
+    model = analyse(program, sink)
+    sink.check()
+    module = build(model, sink)
+    pipeline.run(module, sink, after=until)
+    sink.check()
+    (kernel,) = module.kernels
     return kernel
 
 
@@ -50,11 +64,13 @@ def try_program(
     except CompileError as error:
         trial.wrong.append(f"rejected: {error}")
         return trial
-    verdict = verify_protocol(kernel, options=options)
-    if verdict.outcome == "fault":
-        trial.wrong.append(f"called wrong: {verdict.found[0].render()}")
-    elif verdict.outcome == "undecided":
-        trial.undecided = verdict.reason
+    levels: dict[LevelName, Kernel] = {"hw": kernel, "tile": compiled(trial.text, until="participants")}
+    for level, subject in levels.items():
+        verdict = verify_protocol(subject, level=level, options=options)
+        if verdict.outcome == "fault":
+            trial.wrong.append(f"called wrong ({level}): {verdict.found[0].render()}")
+        elif verdict.outcome == "undecided":
+            trial.undecided = f"{verdict.reason} ({level})"
     for size in sizes:
         for schedule in schedules:
             found = simulate(plan, kernel, size, schedule)
@@ -93,8 +109,6 @@ def caught_by(seed: int, breakage: Breakage, schedules: Sequence[str] = ("eager"
     text = render(breakage.lines, plan)
     try:
         kernel = compiled(text)
-    except InternalError:
-        raise
     except CompileError as error:
         return error.diagnostics[0].code
     for options in (QUICK, Options()):
@@ -103,5 +117,5 @@ def caught_by(seed: int, breakage: Breakage, schedules: Sequence[str] = ("eager"
             return verdict.found[0].code
     if any(simulate(plan, kernel, size, schedule) for size in (2, 3, 1, 0) for schedule in schedules):
         return "simulator"
-    verdict = verify_protocol(kernel, options=Options(steps=400_000, runs=2_000))
+    verdict = verify_protocol(kernel, options=THOROUGH)
     return f"{verdict.found[0].code}, with a larger budget" if verdict.outcome == "fault" else ""
