@@ -82,6 +82,8 @@ def bind(kernels: Sequence[Kernel], arguments: Sequence[ArrayView | Scalar]) -> 
     state.check()
     _bind_extents(state, params)
     state.check()
+    _check_requirements(state, kernels[0])
+    state.check()
     device = _one_device(state, params)
     for kernel in kernels:
         _check_access(state, kernel)
@@ -205,6 +207,19 @@ def _check_extent(state: _State, param: Param, index: int, axis: int, dim: Dim) 
     state.fault(
         "E-4055", param, f"{where} has extent {extent} in dimension {axis}, where `{dim}` is {wanted}", *notes
     )  # fmt: skip
+
+
+def _check_requirements(state: _State, kernel: Kernel) -> None:
+    """What the function asserts of its arguments."""
+    for rule in kernel.notes.get("requires", ()):
+        if rule.holds(state.symbols):
+            continue
+        names = sorted(rule.left.symbols() | rule.right.symbols())
+        notes = [f"`{name}` = {state.symbols[name]} comes from {state.origins[name]}" for name in names]
+        if rule.message:
+            notes.append(rule.message)
+        message = f"`{kernel.name}` takes only arguments with {rule}"
+        state.faults.append(make("E-4071", rule.span, message, notes=notes, hint="pass arguments of fitting shapes"))
 
 
 # ---------------------------------------------------------------------------------------------- memory and devices

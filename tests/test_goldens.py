@@ -10,24 +10,30 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_a_missing_golden_fails_and_names_the_command(golden, tmp_path):
+@pytest.fixture
+def comparing(golden, tmp_path):
+    """The fixture as it is without `--update-golden`, whatever this run was started with."""
+    return type(golden)(Path(__file__), "test", update=False, root=tmp_path)
+
+
+def test_a_missing_golden_fails_and_names_the_command(comparing, tmp_path):
     with pytest.raises(pytest.fail.Exception, match=r"(?s)no golden .*--update-golden .*test_goldens.py"):
-        golden("text", str(tmp_path / "none.txt"))
+        comparing("text", str(tmp_path / "none.txt"))
 
 
-def test_a_difference_is_shown_as_a_diff(golden, tmp_path):
+def test_a_difference_is_shown_as_a_diff(comparing, tmp_path):
     recorded = tmp_path / "text.txt"
     recorded.write_bytes(b"one\ntwo\n")
     with pytest.raises(pytest.fail.Exception, match=r"(?s)-two\n\+three"):
-        golden("one\nthree\n", str(recorded))
+        comparing("one\nthree\n", str(recorded))
     assert recorded.read_bytes() == b"one\ntwo\n"
 
 
-def test_line_ends_count(golden, tmp_path):
+def test_line_ends_count(comparing, tmp_path):
     recorded = tmp_path / "text.txt"
     recorded.write_bytes(b"one\r\n")
     with pytest.raises(pytest.fail.Exception):
-        golden("one\n", str(recorded))
+        comparing("one\n", str(recorded))
 
 
 def test_the_flag_writes_and_then_the_text_compares_equal(golden, tmp_path):

@@ -37,12 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := set(options.kernel) - set(names):
         print(f"no kernel is called {', '.join(sorted(unknown))}; there are {', '.join(names)}", file=sys.stderr)
         return 2
+    kinds: tuple[Kind, ...] = (options.only,) if options.only else KINDS
+    mutants = plan(wanted, kinds, options.sample)
     refused = False
-    for name in wanted:
+    for name in dict.fromkeys(m.kernel for m in mutants):
         for refusal in baseline_of(name).refusals:
             refused = True
             print(f"{name} is refused as it is by {refusal}")
-    kinds: tuple[Kind, ...] = (options.only,) if options.only else KINDS
     known = report.listed(DOCUMENT)
     started = time.perf_counter()
 
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.quiet:
             print(report.row(outcome, known), flush=True)
 
-    outcomes = sweep(plan(wanted, kinds, options.sample), options.processes, options.every, show)
+    outcomes = sweep(mutants, options.processes, options.every, show)
     return _conclude(outcomes, known, refused, options.json, time.perf_counter() - started)
 
 

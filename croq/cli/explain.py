@@ -9,12 +9,15 @@ from croq.diagnostics import CompileError, make
 from croq.resources import resource
 
 _CODE = re.compile(r"([EW])-?(\d{1,4})\Z", re.IGNORECASE)
-_AREAS = (
-    (2000, "a rule of the language (docs/language.md)"),
-    (3000, "found by a pass, while hardware operations are derived"),
-    (4000, "found by the driver of the compilation: input files, CUDA compiler, target, environment"),
-    (5000, "found at a launch: arguments, workload, device"),
-    (6000, "found by the simulator or the protocol verifier"),
+_AREAS = (  # the first number behind the range, who reports it, where its rules are written
+    (2000, "a rule of the language", "docs/language.md"),
+    (2100, "the front end: the file, its text, its macros", "docs/language.md"),
+    (3000, "a pass, while the machine's operations are derived", "docs/passes.md"),
+    (4000, "the CUDA compiler, the target, or the machine that croq runs on", "docs/cli.md"),
+    (5000, "a launch or a simulation: arguments, workload, device", "docs/cli.md"),
+    (6000, "the simulator, or its race detector", "docs/simulator.md"),
+    (7000, "the protocol verifier: an order that the program, or its lowering, does not keep", "docs/memory-model.md"),
+    (10000, "a check of croq on itself that failed: a fault of croq", "docs/cli.md"),
 )
 
 
@@ -34,5 +37,5 @@ def explain_code(session: Session, code: str) -> int:
 
 
 def _area(name: str, number: int) -> str:
-    area = next((what for limit, what in _AREAS if number < limit), "a fault of croq itself")
-    return f"{name}: {area}. There is no page for it; the message itself says what is wrong and what to do."
+    who, page = next((who, page) for limit, who, page in _AREAS if number < limit)
+    return f"{name} is reported by {who}. The rules are in {page}; the message says what is wrong, why, and what to do."

@@ -19,7 +19,7 @@ from croq.bench.suite import TILE, kernel_values
 from croq.bench.workload import AttentionWorkload, Binding, Role, bind, persistent_blocks
 from croq.cli.compiling import compile_session
 from croq.cli.session import Session
-from croq.diagnostics import EnvironmentFault, LaunchError, make
+from croq.diagnostics import EnvironmentFault, make
 from croq.kernel import Kernel, simulate
 from croq.simulate import spread_blocks
 
@@ -60,25 +60,9 @@ def run_and_show(session: Session, file: str, request: Request) -> int:
     binding = bind(kernel.params)
     workload = AttentionWorkload(request.batch, request.heads, request.seq, request.dim, causal=request.causal)
     workload = binding.adapt(workload)
-    require_whole_tiles(workload, query_tile(kernel, binding))
     if device is not None:
         return _on_gpu(session, kernel, binding, workload, request, device)
     return _in_simulator(session, kernel, binding, workload, request, why_not)
-
-
-def require_whole_tiles(workload: AttentionWorkload, tile: int) -> None:
-    """Raise LaunchError E-4154 unless the sequence is a multiple of the query tile.
-
-    Attention kernels mask the diagonal tile and count key tiles under this assumption, which their text cannot express.
-    """
-    rest = workload.seq % tile
-    if rest == 0:
-        return
-    sizes = [size for size in (workload.seq - rest, workload.seq - rest + tile) if size]
-    message = f"a sequence of {workload.seq} is no multiple of the kernel's tile of {tile} rows"
-    note = "the kernel masks and counts whole tiles, so the last rows would be wrong"
-    hint = f"use --seq {' or '.join(map(str, sizes))}"
-    raise LaunchError([make("E-4154", None, message, notes=[note], hint=hint)])
 
 
 def query_tile(kernel: Kernel, binding: Binding) -> int:

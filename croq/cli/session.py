@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import os
@@ -166,12 +167,20 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
+    except (BrokenPipeError, SystemExit, typer.Exit, typer.BadParameter):
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO):
+            session.console.diagnostics([own_fault(error, text())])
+            return STATUS
+        message = f"the output cannot be written: {os.strerror(error.errno)}"
+        session.console.diagnostics([make("E-3122", None, message, hint="make room, or write elsewhere")])
+        _drop_output()
+        return EnvironmentFault.exit_status
     except MemoryError as error:
         message = f"the machine has not enough memory: {error or 'an allocation failed'}"
         session.console.diagnostics([make("E-3121", None, message, hint="ask for smaller sizes")])
         return EnvironmentFault.exit_status
-    except (BrokenPipeError, SystemExit, typer.Exit, typer.BadParameter):
-        raise
     except Exception as error:
         session.console.diagnostics([own_fault(error, text())])
         return STATUS

@@ -63,7 +63,7 @@ def require_gpu() -> DeviceInfo:
                     None,
                     "no Hopper GPU was found",
                     notes=[reason],
-                    hint="`--device sim` executes the kernel on the CPU",
+                    hint="`croq run` and `croq sim` execute a kernel on the CPU",
                 )
             ]
         )

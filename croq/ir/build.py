@@ -49,6 +49,7 @@ def _kernel(model: Model, made_from: KernelModel, sink: Sink, text: tuple[str, .
         device_text=text,
     )
     kernel.notes["function"] = made_from.function.function.name
+    kernel.notes["requires"] = tuple(made_from.function.requires)
     builder = KernelBuilder(model, made_from, sink, kernel)
     for symbol, param in zip(symbols, params, strict=True):
         if isinstance(symbol, DataSymbol):

@@ -234,7 +234,7 @@ def check_kernel_events(state: State) -> None:
                 event.span,
                 f"nothing waits for the event `{event.name}`",
                 labels=[(event.triggers[0].span, "it is triggered here")],
-                hint="remove it",
+                hint="wait for it where its condition matters, or remove it",
             )
         elif not event.triggers:
             state.sink.warning("W-1004", event.span, f"the event `{event.name}` is not used", hint="remove it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from croq.sema import names
 from croq.sema.expressions import scalar
-from croq.sema.model import FunctionModel
+from croq.sema.model import COMPARE, FunctionModel, Requirement
 from croq.sema.parallel import kernel
 from croq.sema.state import State
 from croq.sema.statements import walk
@@ -115,12 +115,48 @@ def _host_statement(state: State, stmt: ast.Stmt, found: FunctionModel, taken: s
         kernel(state, stmt, found, _fresh(found.function.name, taken), walk)
     elif isinstance(stmt, ast.Return):
         pass
+    elif isinstance(stmt, ast.Assert):
+        _require(state, stmt.condition, stmt, found)
     elif isinstance(stmt, (ast.If, ast.While, ast.Foreach, ast.With)):
         state.unsupported(stmt.span, "control flow outside `parallel`", "put it into the kernel, or into the caller")
     else:
         walk(state, (stmt,))
         if isinstance(stmt, (ast.ScalarDecl, ast.Assign)) and stmt in state.model.symbols:
             found.host.append(stmt)
+
+
+def _require(state: State, condition: ast.Expr, stmt: ast.Assert, found: FunctionModel) -> None:
+    """A comparison of integers that the host can compute, or several joined by `&&`."""
+    if isinstance(condition, ast.Binary) and condition.op == "&&":
+        _require(state, condition.left, stmt, found)
+        _require(state, condition.right, stmt, found)
+        return
+    if not isinstance(condition, ast.Binary) or condition.op not in COMPARE:
+        state.sink.error(
+            "E-1210",
+            condition.span,
+            "only comparisons of dimensions and integers can be asserted here",
+            notes=["what is asserted at host level is checked with the arguments of a launch"],
+            hint="compare with `==`, `!=`, `<`, `<=`, `>` or `>=`, and join several by `&&`",
+        )
+        return
+    reported = len(state.sink.diagnostics)
+    left, right = (scalar(state, side).value for side in (condition.left, condition.right))
+    if left is None or right is None:
+        if len(state.sink.diagnostics) == reported:
+            state.sink.error(
+                "E-1210",
+                condition.span,
+                "the host cannot compute both sides of this comparison",
+                hint="use dimensions, integer parameters, constants and arithmetic on them",
+            )
+        return
+    requirement = Requirement(condition.op, left, right, stmt.message, condition.span)
+    if left.known is not None and right.known is not None and not requirement.holds({}):
+        text = stmt.message or "it is false"
+        state.sink.error("E-1211", condition.span, f"this assertion never holds: {text}", hint="check the macros in it")
+        return
+    found.requires.append(requirement)
 
 
 def _fresh(name: str, taken: set[str]) -> str:

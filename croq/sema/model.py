@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from croq.sema.symbolic import Dim
 from croq.sema.symbols import DataSymbol, EventUse, FragmentSymbol, ScalarSymbol, Symbol
 from croq.sema.types import Scalar, View
+from croq.source import Span
 from croq.syntax import ast
 
 
@@ -47,6 +50,33 @@ class KernelModel:
     min_blocks: int | None = None
 
 
+@dataclass(frozen=True)
+class Requirement:
+    """`left op right` over dimensions and integer parameters, asserted at host level; checked before every launch."""
+
+    op: str  # == != < <= > >=
+    left: Dim
+    right: Dim
+    message: str
+    span: Span
+
+    def holds(self, bindings: Mapping[str, int]) -> bool:
+        return COMPARE[self.op](self.left.evaluate(bindings), self.right.evaluate(bindings))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 @dataclass(eq=False)
 class FunctionModel:
     """`params` holds a DataSymbol or ScalarSymbol each; `host` the scalar declarations at host level, in order."""
@@ -55,6 +85,7 @@ class FunctionModel:
     params: list[DataSymbol | ScalarSymbol] = field(default_factory=list)
     host: list[ast.ScalarDecl | ast.Assign] = field(default_factory=list)
     kernels: list[KernelModel] = field(default_factory=list)
+    requires: list[Requirement] = field(default_factory=list)  # asserted before the first launch
 
 
 @dataclass(eq=False)

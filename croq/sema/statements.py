@@ -336,6 +336,10 @@ def _cpp(state: State, stmt: ast.CppText) -> None:
         state.unsupported(stmt.span, "C++ text in the host part of a function")
 
 
+def _assert(state: State, stmt: ast.Assert) -> None:
+    state.unsupported(stmt.span, "`assert` inside `parallel`", "assert what arguments must satisfy before the launch")
+
+
 def _inthreads(state: State, stmt: ast.InThreads) -> None:
     roles.inthreads(state, stmt, walk)
 
@@ -381,6 +385,7 @@ _HANDLERS: dict[type[ast.Stmt], Handler] = {
     ast.Return: _return,
     ast.Sync: _sync,
     ast.CppText: _cpp,
+    ast.Assert: _assert,
 }
 _NOT_IN_APPLY: dict[type[ast.Stmt], str] = {
     ast.BufferDecl: "a buffer declaration",

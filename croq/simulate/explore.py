@@ -108,7 +108,8 @@ def explore(
 def _jobs(asked: int | None) -> int:
     if "fork" not in multiprocessing.get_all_start_methods():
         return 1  # what is compiled cannot be sent to another process
-    return asked if asked is not None else max(1, min(MOST_JOBS, os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    return min(asked, cores) if asked is not None else max(1, min(MOST_JOBS, cores))
 
 
 def _differs(schedule: str, first: str) -> Diagnostic:

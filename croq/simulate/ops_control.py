@@ -238,6 +238,8 @@ def _elect(c: Compiler, op: hw.Elect) -> Code:
             if thread is None:
                 raise fault("E-5099", op, "an election without a thread")
             return warp.mask & (1 << thread % 32) if thread // 32 == warp.index else 0
+        if scope == "warp":
+            converge(warp, op)
         if scope == "warpgroup" and warp.index % 4:
             return 0
         return warp.mask & 1
@@ -246,8 +248,6 @@ def _elect(c: Compiler, op: hw.Elect) -> Code:
         plain = body.plain
 
         def run_plain(warp: Warp) -> None:
-            if scope == "warp":
-                converge(warp, op)
             lanes = elected(warp)
             if lanes:
                 mask, warp.mask = warp.mask, lanes
@@ -258,8 +258,6 @@ def _elect(c: Compiler, op: hw.Elect) -> Code:
     blocking = body.as_blocking()
 
     def run(warp: Warp) -> Run:
-        if scope == "warp":
-            converge(warp, op)
         lanes = elected(warp)
         if lanes:
             mask, warp.mask = warp.mask, lanes

@@ -26,6 +26,8 @@ PATIENCE = 1000  # steps that the most urgent warp of a hostile schedule makes b
 
 def parse(schedule: str) -> Policy:
     """The policy of `eager`, `lazy`, `random:SEED` or `hostile:K`. Raises LaunchError E-5007."""
+    if not isinstance(schedule, str):
+        raise _unknown(repr(schedule))
     if schedule == "eager":
         return Policy(schedule, eager=True)
     if schedule == "lazy":

@@ -320,5 +320,9 @@ class StmtActions(ExprActions):
         kind = children[1].text[1:]
         return ast.Sync(self.span(extent), kind, children[3] if len(children) > 2 else None)
 
+    def assertion(self, children: Children, extent: Extent) -> ast.Stmt:
+        texts = [token for token in children[3:-1] if getattr(token, "type", "") == "STRING"]
+        return ast.Assert(self.span(extent), children[2], "".join(self.decoded(token) for token in texts))
+
     def cpp_text(self, children: Children, extent: Extent) -> ast.Stmt:
         return ast.CppText(self.span(extent), "".join(self.decoded(token) for token in children[2:-1]))

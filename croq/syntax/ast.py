@@ -122,7 +122,7 @@ class DeviceCall(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Subscript(Expr):
-    """`k_buf[slot]`: one buffer or event of an array."""
+    """`tile[slot]`: one buffer or event of an array."""
 
     base: Expr
     indices: tuple[Expr, ...]
@@ -443,6 +443,14 @@ class Sync(Stmt):
 
     kind: Literal["shared", "barrier", "fence"]
     scope: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Assert(Stmt):
+    """`assert(Q_SEQ == KV_SEQ, "why");` at host level: what the arguments of a launch must satisfy."""
+
+    condition: Expr
+    message: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,10 +188,8 @@ def deadlock(state: Barriers) -> Fault:
     for warp in state.warps:
         if not warp.done and warp.blocked is not None:
             stuck.setdefault(warp.blocked, []).append(warp)
-    (site, text), *others = stuck
-    first = [w.index for w in stuck[site, text]]
-    notes = [f"{listed(first)} waits for {text}"]
-    notes += [f"{listed([w.index for w in stuck[key]])} waits for {key[1]}" for key in others]
+    (site, _), *others = stuck
+    notes = [f"{_wait(stuck[key])} for {key[1]}" for key in stuck]
     ended = [w.index for w in state.warps if w.done]
     if ended:
         notes.append(f"{listed(ended)} {'has' if len(ended) == 1 else 'have'} ended")
@@ -200,13 +198,17 @@ def deadlock(state: Barriers) -> Fault:
         "E-6008",
         f"deadlock: {listed([w.index for group in stuck.values() for w in group])} can never go on",
         site,
-        labels=[(s.span, f"{listed([w.index for w in stuck[s, t]])} waits here") for s, t in others if s is not site],
+        labels=[(s.span, f"{_wait(stuck[s, t])} here") for s, t in others if s is not site],
         notes=notes,
         hint="an event is waited for more often than it is triggered, or the handshakes wait for one another",
         moments=[state.history.last[w.index] for w in state.warps if state.history and w.index in state.history.last],
         ending="all that are left wait",
         about={s.objects.get("event") for s, _ in stuck} - {None},
     )
+
+
+def _wait(warps: list[Warp]) -> str:
+    return f"{listed([w.index for w in warps])} {'waits' if len(warps) == 1 else 'wait'}"
 
 
 def _missing(state: Barriers) -> list[str]:

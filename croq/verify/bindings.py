@@ -6,7 +6,7 @@ wanted count, the value of the one leaf that gives it while the others stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import lcm
@@ -212,18 +212,20 @@ class Bindings:
         return found if found <= MOST_QUANTUM else MOST_QUANTUM
 
     def _candidates(self, name: str) -> list[int]:
+        least = 1 if name in self.kernel.symbols() else 0  # an extent is positive, a scalar parameter need not be
         found: set[int] = set()
         for count in self.counts:
             leaves = self.expressions.leaves(count)
             if ("symbol", name) in leaves and all(kind in ("symbol", "block") for kind, _ in leaves):
                 for trips in range(self.trips + 1):
                     value = self.expressions.solve(count, ("symbol", name), trips, self._get)
-                    if value is not None and value > 0:
+                    if value is not None and value >= least:
                         found.add(value)
         base = self.base[name]
+        zero = [0] if least == 0 else []
         if ("symbol", name) not in self.driving:
-            return [base, base + 1]
-        found |= {base * n for n in range(1, 4 if found else self.trips + 1)}
+            return [*zero, base, base + 1]
+        found |= {*zero, *(base * n for n in range(1, 4 if found else self.trips + 1))}
         return [*sorted(found)[: max(MOST_SYMBOL_VALUES, self.trips + 2)], base + 1]
 
     def _get(self, leaf: Leaf) -> int:
@@ -275,17 +277,18 @@ class Bindings:
     def counts_with(self, leaf: Leaf) -> list[Value]:
         return [count for count in self.counts if leaf in self.expressions.leaves(count)]
 
-    def deciding(self, leaf: Leaf) -> list[tuple[Value, range]]:
+    def deciding(self, leaf: Leaf) -> list[tuple[Value, Sequence[int]]]:
         """What the leaf decides, with the values worth reaching: a loop's count, or both sides of comparisons."""
         counts = self.counts_with(leaf)
         if counts:
             return [(counts[0], range(self.trips + 1))]
-        found = []
+        found: list[tuple[Value, Sequence[int]]] = []
         for op in self.program.slice.definition.values():
             if isinstance(op, Binary) and op.op in ("lt", "gt", "le", "ge", "eq", "ne"):
                 limit = self.program.slice.definition.get(op.right)
                 if leaf in self.expressions.leaves(op.left) and isinstance(limit, Const):
-                    found.append((op.left, range(int(limit.value) - 1, int(limit.value) + 2)))
+                    at = int(limit.value)
+                    found.append((op.left, (at, at + 1, at - 1)))  # in this order: `n > 0` is tried with 0 before -1
         return found
 
     def varies(self, value: Value) -> bool:

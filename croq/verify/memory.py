@@ -303,7 +303,7 @@ class Memory(Barriers):
                     completion, site, moment = bar.last_load
                     if all(clock[bar.component] < completion for clock in self.vc):
                         raise in_flight_at_end(
-                            self, site, None, moment, f"a wait for completion {completion} of {bar.name}"
+                            self, site, None, moment, f"wait for completion {completion} of {bar.name}"
                         )
 
 

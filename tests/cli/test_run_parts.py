@@ -8,8 +8,7 @@ import pytest
 
 from croq.bench.partial import choose_blocks
 from croq.bench.workload import AttentionWorkload, bind
-from croq.cli.run import query_tile, require_whole_tiles, some_tasks
-from croq.diagnostics import LaunchError
+from croq.cli.run import query_tile, some_tasks
 
 
 @dataclass
@@ -37,18 +36,6 @@ PERSISTENT = FakeKernel((*PLAIN.params, *LISTS), ("132",))
 def test_the_query_tile_comes_from_the_grid_of_the_plan():
     assert query_tile(PLAIN, bind(PLAIN.params)) == 64
     assert query_tile(PERSISTENT, bind(PERSISTENT.params)) == 128
-
-
-@pytest.mark.parametrize(("seq", "hint"), [(8000, "7936 or 8064"), (100, "128"), (129, "128 or 256")])
-def test_a_sequence_that_is_no_multiple_of_the_tile_is_refused(seq, hint):
-    with pytest.raises(LaunchError) as caught:
-        require_whole_tiles(AttentionWorkload(seq=seq), 128)
-    (fault,) = caught.value.diagnostics
-    assert fault.code == "E-4154" and fault.hint == f"use --seq {hint}"
-
-
-def test_whole_tiles_pass():
-    require_whole_tiles(AttentionWorkload(seq=8192), 128)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])

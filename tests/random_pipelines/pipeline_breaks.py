@@ -11,6 +11,7 @@ same program still keeps everything apart, the change would be equivalent, so it
     bounded trip count, no ring may ever be full: a missing wait for a slot then shows nothing.
   * Ordinary copies of one role are over in program order: who waits for the last one need not wait for the others.
   * MMAs complete in the order of their issue: behind the wait for a younger one, an older one's shows nothing.
+  * A step that is written out before the loop, in a launch that has one unit, knows no generation but the first.
   * What is given back after the last use of everything is waited for by nobody (`Line.vital`), and what is used once in
     a launch need not be waited for before it.
 """
@@ -141,7 +142,7 @@ def _generations(plan: Plan, lines: Lines) -> Iterator[tuple[str, Lines]]:
     """The order of a wait loses its generation, or a role counts from 0 again in each unit."""
     for at, line in enumerate(lines):
         ring = next((r for r in plan.rings if r.name == line.about), None)
-        if line.kind == "wait full" and ring is not None and _tile_matters(plan, ring.name):
+        if line.kind == "wait full" and ring is not None and line.vital and _tile_matters(plan, ring.name):
             text = line.text.replace(");", f" % {ring.depth});")
             yield f"generation lost: {text}", [*lines[:at], replace(line, text=text), *lines[at + 1 :]]
         if line.kind == "counter" and plan.outer != "none":

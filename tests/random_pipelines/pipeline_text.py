@@ -19,7 +19,8 @@ FIRST_TILE = {
 
 @dataclass(frozen=True)
 class Line:
-    """One statement. `kind` and `about` (a ring, an event, an MMA) say what it does; `vital`: somebody waits for it."""
+    """One statement. `kind` and `about` (a ring, an event, an MMA) say what it does. `vital`: somebody waits for the
+    release; the generation of the wait is not always the first."""
 
     text: str
     kind: str = ""
@@ -291,8 +292,11 @@ def _steps(out: Writer, rings: list[Ring]) -> None:
     out.put("if (trips > 0) {")
     before = len(out.lines)
     _step(out, first, [ring for ring in rings if not ring.lag])
-    if plan.outer == "none":  # there is no step before the first
+    if plan.outer == "none":  # there is no step before the first, and no generation but the first in it
         _idle(out, before, "- 1)")
+        for at in range(before, len(out.lines)):
+            if out.lines[at].kind == "wait full":
+                out.lines[at] = replace(out.lines[at], vital=False)
     out.close()
     out.put("foreach {k} in [trips - 1] {", "steps")
     _step(out, list(plan.mmas), rings)

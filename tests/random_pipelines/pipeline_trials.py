@@ -23,7 +23,7 @@ from croq.syntax import parse_program
 from croq.verify import THOROUGH, Options, verify_protocol
 from croq.verify.check import LevelName
 
-QUICK = Options(trips=4, steps=40_000, runs=40)  # every loop still runs past two rounds of its rings
+QUICK = Options(trips=4, steps=25_000, runs=25)  # every loop still runs past two rounds of its rings
 
 
 def compiled(text: str, *, until: str | None = None) -> Kernel:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from pipeline_plans import draw
 from pipeline_text import render
-from pipeline_trials import broken_ways, caught_by, try_program
+from pipeline_trials import Options, broken_ways, caught_by, try_program
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     bad = 0
     for seed in range(given.first, given.first + given.programs):
         start = time.perf_counter()
-        trial = try_program(seed, sizes=range(4), schedules=("eager", "lazy", f"random:{seed}"))
+        trial = try_program(seed, sizes=range(4), schedules=("eager", "lazy", f"random:{seed}"), options=Options())
         counts["undecided" if trial.undecided else "wrong" if trial.wrong else "proved"] += 1
         if trial.undecided:
             print(f"seed {seed} is not decided: {trial.undecided}", flush=True)

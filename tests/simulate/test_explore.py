@@ -178,3 +178,22 @@ def test_command_tells_how_to_see_a_fault_again(tmp_path):
     quiet = sim(file, "--shape", "N=128", "--no-races")
     assert quiet.exit_code == 0
     assert "races were not looked for" in quiet.output
+
+
+def test_a_warp_that_spins_lets_others_by_under_hostile_schedules(lower):
+    text = """
+    __co__ void f(global s32 [N] x, global s32 [N] y) {
+      parallel b by 1 : block {
+        shared s32 [1] flag;
+        parallel t by 64 : thread {
+          if (t == 0) { mutable int n = 0; while (n != 5) { n = flag.at(0); } y.at(0) = n; }
+          if (t == 32) flag.at(0) = 5;
+        }
+      }
+    }"""
+    arrays = {"x": np.zeros(64, np.int32), "y": np.zeros(64, np.int32)}
+    kernel = lower(text)
+    for schedule in ("eager", "lazy", "hostile", "hostile:77", "random:0"):
+        arrays["y"][:] = 0
+        run(kernel, arrays, schedule=schedule)
+        assert arrays["y"][0] == 5

@@ -23,6 +23,8 @@ def examine(base: Baseline, kind: Kind, number: int, every: bool = False) -> Out
     wanted = base.source[number] if kind == "source" else base.lowered[number]
     try:
         found = _ask(base, wanted, every)
+    except Expired:
+        found = [("crash", "time", "the compiler does not end")]
     except Exception as error:  # a tool that dies of a mutant is a fault of the tool, and must not end the sweep
         found = [("crash", type(error).__name__, str(error).split("\n")[0])]
     stage, label, message = found[0]
@@ -36,7 +38,8 @@ def mutated(base: Baseline, wanted: SourceMutant | LoweredMutant) -> Kernel | Fo
         return make(base.kernel, wanted)
     file = SourceFile(base.compilation.file.name, apply_edits(base.compilation.file.text, wanted.edits))
     try:
-        kernel = of(compile_file(file, Settings.of(base.subject.defines)), base.subject)
+        with limit(SECONDS):
+            kernel = of(compile_file(file, Settings.of(base.subject.defines)), base.subject)
     except InternalError as error:
         return "crash", *first_error(error)
     except CompileError as error:

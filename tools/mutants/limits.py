@@ -1,4 +1,4 @@
-"""Time limits."""
+"""Limits of CPU time: how busy the machine is makes no difference."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Expired(BaseException):
 
 @contextmanager
 def limit(seconds: float) -> Iterator[None]:
-    """Raise Expired in the block when it takes longer. Main thread of a POSIX process only."""
+    """Raise Expired in the block when it takes more CPU time. Main thread of a POSIX process only."""
 
     def stop(signum: int, frame: object) -> None:
         raise Expired
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

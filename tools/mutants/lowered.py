@@ -326,7 +326,8 @@ def _elect(place: Place) -> Iterator[Edit]:
     def inline(at: Place) -> None:
         at.replace(*op.body.ops)
 
-    yield "everyone", f"every thread, not an elected one, does {what}", inline
+    if op.threads is None or len(op.threads) > 1:
+        yield "everyone", f"every thread, not an elected one, does {what}", inline
     if op.scope != "set":
         other = "warpgroup" if op.scope == "warp" else "warp"
         yield other, f"one thread a {other}, not a {op.scope}, does {what}", _set(scope=other)

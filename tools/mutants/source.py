@@ -61,6 +61,17 @@ def walk(node: ast.Node) -> Iterator[ast.Node]:
         yield from walk(child)
 
 
+def _number(e: ast.Expr) -> int | None:
+    """The value of an expression of literals (macros are expanded by now)."""
+    if isinstance(e, ast.IntLit):
+        return e.value
+    if isinstance(e, ast.Binary) and e.op in ("+", "-", "*"):
+        left, right = _number(e.left), _number(e.right)
+        if left is not None and right is not None:
+            return left + right if e.op == "+" else left - right if e.op == "-" else left * right
+    return None
+
+
 class _Finder:
     """The function's nodes, and what names stand for."""
 
@@ -74,7 +85,7 @@ class _Finder:
         for n in self.nodes:
             if isinstance(n, ast.ParallelBinding) and len(n.names) == len(n.bounds):
                 for name, bound in zip(n.names, n.bounds, strict=True):
-                    self.units[name.id] = (n.level or "", bound.value if isinstance(bound, ast.IntLit) else None)
+                    self.units[name.id] = (n.level or "", _number(bound))
         self.counters = self._counters()
 
     def of(self, *kinds: type[Any]) -> Iterator[Any]:
@@ -256,8 +267,8 @@ def roles(f: _Finder) -> Iterator[Change]:
                     description = f"`{f.written(part.span)}` of `{text}` became `{changed}`"
                     yield Change(n.span, what, description, (_replace(part.span, f"({changed})"),))
         for name in threads[-1:]:
-            if f"{name} < 32" in text:
-                continue
+            if f"{name} < 32" in text or f"{name} ==" in text:
+                continue  # no more than a warp already
             edit = _replace(n.condition.span, f"({text}) && {name} < 32")
             yield Change(n.span, "role-warp", f"`{text}` only in threads `{name} < 32`", (edit,))
 

@@ -162,7 +162,7 @@ class Detector(Handshakes):
 
     # --------------------------------------------------------------------------------------------------- the rules
     def _check(self, new: Record, pieces: Pieces, clock: Clock) -> None:
-        write, asynchronous = new.write, new.asynchronous
+        write = new.write
         for area, bits in pieces:
             history = self._history(area)
             for entry in history.entries:
@@ -174,15 +174,18 @@ class Detector(Handshakes):
                     continue
                 if not old.over(clock):
                     raise reports.conflict(self, history, old, new, overlap)
-                if old.kind != "ordinary":
-                    continue
-                if asynchronous:
-                    if old.write and not self._fenced(old, clock):
-                        raise reports.missing_fence(self, history, old, new)
-                elif old.synced == new.synced and cross(old, new):
-                    raise reports.lanes(self, history, old, new)
+                if old.kind == "ordinary":
+                    self._check_visible(history, old, new, clock)
             if not write and area.shared and bits & ~history.written:
                 raise reports.unwritten(self, history, new, bits & ~history.written)
+
+    def _check_visible(self, history: History, old: Record, new: Record, clock: Clock) -> None:
+        """M3 and M4, for an ordinary access that is over."""
+        if new.asynchronous:
+            if old.write and not self._fenced(old, clock):
+                raise reports.missing_fence(self, history, old, new)
+        elif old.synced == new.synced and cross(old, new):
+            raise reports.lanes(self, history, old, new)
 
     def _fenced(self, old: Record, clock: Clock) -> bool:
         """M3: a fence by the writer behind the write, and known to have come before now."""
