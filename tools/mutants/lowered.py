@@ -6,48 +6,20 @@ to. Every mutation acts on a clone; objects of the kernel (events, buffers) are 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from croq.ir import hw
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Buffer, Event, Kernel, View
-from croq.ir.rewrite import Builder, clone_block
+from croq.ir.rewrite import clone_block
 from croq.ir.scalar import Const, If, VarDeclare, VarGet, VarSet
 from croq.ir.types import ThreadSet
 from tools.mutants.model import Mutant, Names
+from tools.mutants.place import Act, Edit, Place, next_slot, next_tile, remove, set_fields, twice
 
 WARP = 32
 NAMED_BARRIERS = 16
-
-
-@dataclass
-class Place:
-    """An operation of a cloned kernel and the list that holds it."""
-
-    kernel: Kernel
-    block: Block
-    op: Op
-
-    @property
-    def index(self) -> int:
-        return next(i for i, op in enumerate(self.block.ops) if op is self.op)
-
-    def replace(self, *new: Op) -> None:
-        at = self.index
-        self.block.ops[at : at + 1] = new
-
-    def before(self) -> Builder:
-        return Builder(span=self.op.span, threads=self.op.threads)
-
-    def insert(self, build: Builder) -> None:
-        at = self.index
-        self.block.ops[at:at] = build.take()
-
-
-Act = Callable[[Place], None]
-Edit = tuple[str, str, Act]  # short name for the id, description, what to do
 
 
 @dataclass(frozen=True)
@@ -65,7 +37,7 @@ def lowered_mutants(kernel: Kernel, name: str) -> list[LoweredMutant]:
     for position, place in enumerate(_places(kernel)):
         for variant, (what, description, _) in enumerate(_edits(place, control)):
             line = place.op.span.line if place.op.span is not None else 0
-            unique = names.unique(f"{name}:L{line}:{place.op.NAME}{_about(place.op)}:{what}")
+            unique = names.unique(f"{name}:L:{place.op.NAME}{_about(place.op)}:{what}")
             mutant = Mutant(name, "lowered", len(found), unique, line, description)
             found.append(LoweredMutant(mutant, position, variant))
     return found
@@ -95,6 +67,8 @@ def _about(op: Op) -> str:
     """The object that the operation is about, for its id."""
     if isinstance(op, VarSet | VarDeclare):
         return f"({op.var.name})"
+    if isinstance(op, hw.Section):
+        return f"({''.join(op.label.split()).replace('|', 'or')})"
     event = getattr(op, "event", None)
     return f"({event.name})" if isinstance(event, Event) else ""
 
@@ -137,81 +111,41 @@ def _control(kernel: Kernel) -> set[object]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------ shared edits
-def _remove(place: Place) -> None:
-    place.replace()
-
-
-def _twice(place: Place) -> None:
-    place.replace(place.op, copy.copy(place.op))
-
-
-def _set(**fields_: object) -> Act:
-    def act(place: Place) -> None:
-        for name, item in fields_.items():
-            setattr(place.op, name, item)
-
-    return act
-
-
-def _next_slot(field: str, slots: int) -> Act:
-    """`field`, a slot, one further around the ring."""
-
-    def act(place: Place) -> None:
-        build = place.before()
-        slot = getattr(place.op, field)
-        shifted = build.binary("mod", build.binary("add", slot, 1), slots)
-        place.insert(build)
-        setattr(place.op, field, shifted)
-
-    return act
-
-
-def _next_tile(field: str) -> Act:
-    """The slot of the view in `field` one further."""
-
-    def act(place: Place) -> None:
-        view: View = getattr(place.op, field)
-        assert isinstance(view.root, Buffer)
-        slots = view.root.slots
-        if isinstance(view.slot, Value):
-            build = place.before()
-            shifted: Value | int = build.binary("mod", build.binary("add", view.slot, 1), slots)
-            place.insert(build)
-        else:
-            shifted = ((view.slot or 0) + 1) % slots
-        setattr(place.op, field, replace(view, slot=shifted))
-
-    return act
-
-
 def _slots(op: hw.MbarrierArrive | hw.MbarrierExpectTx | hw.MbarrierWait | hw.BulkTensorLoad) -> Iterator[Edit]:
     if op.slot is not None and op.event.slots > 1:
-        yield "slot+1", f"slot of `{op.event.name}` one further", _next_slot("slot", op.event.slots)
+        yield "slot+1", f"slot of `{op.event.name}` one further", next_slot("slot", op.event.slots)
 
 
 def _tiles(op: Op, *names: str) -> Iterator[Edit]:
     for name in names:
         view = getattr(op, name)
         if isinstance(view, View) and isinstance(view.root, Buffer) and view.root.slots > 1:
-            yield f"{name}-slot+1", f"`{view.root.name}` one slot further", _next_tile(name)
+            yield f"{name}-slot+1", f"`{view.root.name}` one slot further", next_tile(name)
 
 
 # ----------------------------------------------------------------------------------------------------------- mbarriers
 def _init(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.MbarrierInit)
-    yield "count+1", f"`{op.event.name}` expects {op.count + 1} arrivals, not {op.count}", _set(count=op.count + 1)
+    yield (
+        "count+1",
+        f"`{op.event.name}` expects {op.count + 1} arrivals, not {op.count}",
+        set_fields(count=op.count + 1),
+    )
     if op.count > 1:
-        yield "count-1", f"`{op.event.name}` expects {op.count - 1} arrivals, not {op.count}", _set(count=op.count - 1)
-    yield "removed", f"`{op.event.name}` is not initialised", _remove
+        yield (
+            "count-1",
+            f"`{op.event.name}` expects {op.count - 1} arrivals, not {op.count}",
+            set_fields(count=op.count - 1),
+        )
+    yield "removed", f"`{op.event.name}` is not initialised", remove
 
 
 def _arrive(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.MbarrierArrive)
-    yield "removed", f"arrival on `{op.event.name}` removed", _remove
-    yield "twice", f"arrival on `{op.event.name}` twice", _twice
+    yield "removed", f"arrival on `{op.event.name}` removed", remove
+    yield "twice", f"arrival on `{op.event.name}` twice", twice
     yield from _slots(op)
 
 
@@ -220,9 +154,9 @@ def _expect(place: Place) -> Iterator[Edit]:
     assert isinstance(op, hw.MbarrierExpectTx)
     for more in (16, -16):
         text = f"`{op.event.name}` expects {op.bytes + more} bytes, not {op.bytes}"
-        yield f"bytes{more:+}", text, _set(bytes=op.bytes + more)
-    yield "removed", f"expected bytes of `{op.event.name}` removed", _remove
-    yield "twice", f"expected bytes of `{op.event.name}` twice", _twice
+        yield f"bytes{more:+}", text, set_fields(bytes=op.bytes + more)
+    yield "removed", f"expected bytes of `{op.event.name}` removed", remove
+    yield "twice", f"expected bytes of `{op.event.name}` twice", twice
     yield from _slots(op)
 
 
@@ -237,7 +171,7 @@ def _wait(place: Place) -> Iterator[Edit]:
         at.insert(build)
         at.op.parity = flipped
 
-    yield "removed", f"wait for `{op.event.name}` removed", _remove
+    yield "removed", f"wait for `{op.event.name}` removed", remove
     yield "parity", f"wait for `{op.event.name}` with the other parity", flip
     yield from _slots(op)
 
@@ -247,15 +181,15 @@ def _named(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.NamedBarrierSync | hw.NamedBarrierArrive)
     arrives = isinstance(op, hw.NamedBarrierArrive)
-    yield "removed", f"barrier {op.barrier} is left out", _remove
+    yield "removed", f"barrier {op.barrier} is left out", remove
     if arrives:
-        yield "twice", f"arrival on barrier {op.barrier} twice", _twice
+        yield "twice", f"arrival on barrier {op.barrier} twice", twice
     for more in (WARP, -WARP):
         if op.count + more > 0:
             text = f"barrier {op.barrier} of {op.count + more} threads, not {op.count}"
-            yield f"count{more:+}", text, _set(count=op.count + more)
+            yield f"count{more:+}", text, set_fields(count=op.count + more)
     for other in _other_barriers(place.kernel, op):
-        yield f"barrier-{other}", f"barrier {other} instead of {op.barrier}", _set(barrier=other)
+        yield f"barrier-{other}", f"barrier {other} instead of {op.barrier}", set_fields(barrier=other)
     other_kind = hw.NamedBarrierSync if arrives else hw.NamedBarrierArrive
 
     def turn(at: Place) -> None:
@@ -276,7 +210,7 @@ def _other_barriers(kernel: Kernel, op: hw.NamedBarrierSync | hw.NamedBarrierArr
 # ----------------------------------------------------------------------------------------------------------- the others
 def _removable(what: str) -> Callable[[Place], Iterator[Edit]]:
     def rule(place: Place) -> Iterator[Edit]:
-        yield "removed", f"{what} removed", _remove
+        yield "removed", f"{what} removed", remove
 
     return rule
 
@@ -284,7 +218,7 @@ def _removable(what: str) -> Callable[[Place], Iterator[Edit]]:
 def _load(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.BulkTensorLoad)
-    yield "removed", f"load of `{op.dest.root.name}` removed", _remove
+    yield "removed", f"load of `{op.dest.root.name}` removed", remove
     yield from _slots(op)
     yield from _tiles(op, "dest")
 
@@ -292,8 +226,8 @@ def _load(place: Place) -> Iterator[Edit]:
 def _bulk_wait(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.BulkWait)
-    yield "removed", "wait for bulk stores removed", _remove
-    yield "depth+1", f"{op.depth + 1} bulk groups may be pending, not {op.depth}", _set(depth=op.depth + 1)
+    yield "removed", "wait for bulk stores removed", remove
+    yield "depth+1", f"{op.depth + 1} bulk groups may be pending, not {op.depth}", set_fields(depth=op.depth + 1)
 
 
 def _wgmma(place: Place) -> Iterator[Edit]:
@@ -314,8 +248,8 @@ def _commit(place: Place) -> Iterator[Edit]:
 def _wgmma_wait(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.WgmmaWait)
-    yield "removed", "wait for MMAs removed", _remove
-    yield "depth+1", f"{op.depth + 1} MMA groups may be pending, not {op.depth}", _set(depth=op.depth + 1)
+    yield "removed", "wait for MMAs removed", remove
+    yield "depth+1", f"{op.depth + 1} MMA groups may be pending, not {op.depth}", set_fields(depth=op.depth + 1)
 
 
 def _elect(place: Place) -> Iterator[Edit]:
@@ -330,7 +264,7 @@ def _elect(place: Place) -> Iterator[Edit]:
         yield "everyone", f"every thread, not an elected one, does {what}", inline
     if op.scope != "set":
         other = "warpgroup" if op.scope == "warp" else "warp"
-        yield other, f"one thread a {other}, not a {op.scope}, does {what}", _set(scope=other)
+        yield other, f"one thread a {other}, not a {op.scope}, does {what}", set_fields(scope=other)
         return
     assert op.thread is not None
     members = op.threads if op.threads is not None else ThreadSet.all(place.kernel.threads)
@@ -338,9 +272,9 @@ def _elect(place: Place) -> Iterator[Edit]:
     lane, warp = op.thread + 1, op.thread + WARP
     for name, thread in (("lane+1", lane), ("warp+1", warp)):
         if thread in members:
-            yield name, f"thread {thread} instead of {op.thread} does {what}", _set(thread=thread)
+            yield name, f"thread {thread} instead of {op.thread} does {what}", set_fields(thread=thread)
     if outside is not None:
-        yield "outside", f"thread {outside}, which does not come here, is to do {what}", _set(thread=outside)
+        yield "outside", f"thread {outside}, which does not come here, is to do {what}", set_fields(thread=outside)
 
 
 def _section(place: Place) -> Iterator[Edit]:
@@ -378,7 +312,7 @@ def _run_by(ranges: list[tuple[int, int]]) -> Act:
 def _variable(place: Place) -> Iterator[Edit]:
     op = place.op
     if isinstance(op, VarSet):
-        yield "removed", f"`{op.var.name}` is not updated", _remove
+        yield "removed", f"`{op.var.name}` is not updated", remove
         return
     assert isinstance(op, VarDeclare)
     init = op.init.op

@@ -21,6 +21,7 @@ class Change:
 
     span: Span
     what: str  # short, for the id
+    about: str  # what it is done to, for the id
     description: str
     edits: tuple[Edit, ...]
 
@@ -41,7 +42,8 @@ def source_mutants(program: ast.Program, function: str, kernel: str) -> list[Sou
     mutants = []
     for number, change in enumerate(changes):
         line = change.span.line
-        name = names.unique(f"{kernel}:S{line}:{change.what}")
+        about = "".join(change.about.split()).replace("|", "or")  # a bar would end a cell of a Markdown table
+        name = names.unique(f"{kernel}:S:{change.what}:{about}")
         mutants.append(SourceMutant(Mutant(kernel, "source", number, name, line, change.description), change.edits))
     return mutants
 
@@ -125,28 +127,31 @@ def _without(items: tuple[Any, ...], at: int) -> Edit:
 # ------------------------------------------------------------------------------------------------ waits and triggers
 def removed_waits(f: _Finder) -> Iterator[Change]:
     for n in f.of(ast.Wait):
-        yield Change(n.span, "wait-removed", f"`{f.written(n.span)}` removed", (_replace(n.span, ""),))
+        yield Change(
+            n.span, "wait-removed", f.written(n.span)[5:], f"`{f.written(n.span)}` removed", (_replace(n.span, ""),)
+        )
         for at, ref in enumerate(n.refs):
             if len(n.refs) > 1:
                 text = f"`{f.written(ref.span)}` dropped from `{f.written(n.span)}`"
-                yield Change(n.span, "wait-dropped", text, (_without(n.refs, at),))
+                yield Change(n.span, "wait-dropped", f.written(ref.span), text, (_without(n.refs, at),))
 
 
 def removed_triggers(f: _Finder) -> Iterator[Change]:
     for n in f.of(ast.Trigger):
         text = f.written(n.span)
-        yield Change(n.span, "trigger-removed", f"`{text}` removed", (_replace(n.span, ""),))
+        events = ",".join(f.written(e.span) for e in n.events)
+        yield Change(n.span, "trigger-removed", events, f"`{text}` removed", (_replace(n.span, ""),))
         for at, event in enumerate(n.events):
             if len(n.events) > 1:
                 dropped = f"`{f.written(event.span)}` dropped from `{text}`"
-                yield Change(n.span, "trigger-dropped", dropped, (_without(n.events, at),))
+                yield Change(n.span, "trigger-dropped", f.written(event.span), dropped, (_without(n.events, at),))
         if n.after:
             edit = Edit(n.events[-1].span.end, n.after[-1].span.end, "")
-            yield Change(n.span, "after-removed", f"`after ..` removed from `{text}`", (edit,))
+            yield Change(n.span, "after-removed", events, f"`after ..` removed from `{text}`", (edit,))
         for at, future in enumerate(n.after):
             if len(n.after) > 1:
                 dropped = f"`{future.id}` dropped from `{text}`"
-                yield Change(n.span, "after-dropped", dropped, (_without(n.after, at),))
+                yield Change(n.span, "after-dropped", future.id, dropped, (_without(n.after, at),))
 
 
 def swapped_waits(f: _Finder) -> Iterator[Change]:
@@ -157,7 +162,7 @@ def swapped_waits(f: _Finder) -> Iterator[Change]:
             a, b = f.written(one.span), f.written(two.span)
             if a != b:
                 edits = (_replace(one.span, b), _replace(two.span, a))
-                yield Change(one.span, "waits-swapped", f"`{a}` and `{b}` swapped", edits)
+                yield Change(one.span, "waits-swapped", f"{a[5:]}~{b[5:]}", f"`{a}` and `{b}` swapped", edits)
 
 
 def early_triggers(f: _Finder) -> Iterator[Change]:
@@ -171,7 +176,7 @@ def early_triggers(f: _Finder) -> Iterator[Change]:
                 moved = f.written(s.span)
                 edits = (Edit(wait.span.start, wait.span.start, f"{moved}; "), _replace(s.span, ""))
                 text = f"`{moved}` moved before `{f.written(wait.span)}`"
-                yield Change(s.span, "trigger-early", text, edits)
+                yield Change(s.span, "trigger-early", moved[8:].partition(" after ")[0], text, edits)
 
 
 # --------------------------------------------------------------------------------------------------- orders and slots
@@ -182,7 +187,7 @@ def orders(f: _Finder) -> Iterator[Change]:
                 continue
             order = ref.indices[0].span
             text = f"`{f.written(ref.span)}` one generation later"
-            yield Change(n.span, "order+1", text, (Edit(order.end, order.end, " + 1"),))
+            yield Change(n.span, "order+1", f.written(ref.span), text, (Edit(order.end, order.end, " + 1"),))
 
 
 def steps(f: _Finder) -> Iterator[Change]:
@@ -190,10 +195,12 @@ def steps(f: _Finder) -> Iterator[Change]:
     for n in f.of(ast.IncDec):
         if isinstance(n.target, ast.Name) and n.target.id in f.counters:
             name = f.written(n.target.span)
-            yield Change(n.span, "step-removed", f"`{f.written(n.span)}` without the step", (_replace(n.span, name),))
+            text = f"`{f.written(n.span)}` without the step"
+            yield Change(n.span, "step-removed", name, text, (_replace(n.span, name),))
     for n in f.of(ast.Assign):
         if isinstance(n.target, ast.Name) and n.target.id in f.counters:
-            yield Change(n.span, "step-removed", f"`{f.written(n.span)}` removed", (_replace(n.span, ""),))
+            text = f"`{f.written(n.span)}` removed"
+            yield Change(n.span, "step-removed", n.target.id, text, (_replace(n.span, ""),))
 
 
 def counters(f: _Finder) -> Iterator[Change]:
@@ -204,12 +211,12 @@ def counters(f: _Finder) -> Iterator[Change]:
                 continue
             if isinstance(s.init, ast.IntLit):
                 text = f"`{s.name}` starts at {s.init.value + 1}"
-                yield Change(s.span, "start+1", text, (_replace(s.init.span, str(s.init.value + 1)),))
+                yield Change(s.span, "start+1", s.name, text, (_replace(s.init.span, str(s.init.value + 1)),))
             loop = next((t for t in body[at:] if isinstance(t, ast.Foreach) and _mentions(t, s.name)), None)
             if loop is not None and f.text[loop.body.span.start] == "{":
                 inside = loop.body.span.start + 1
                 edits = (_replace(s.span, ""), Edit(inside, inside, f" {f.written(s.span)};"))
-                yield Change(s.span, "reset", f"`{s.name}` declared inside the loop of line {loop.span.line}", edits)
+                yield Change(s.span, "reset", s.name, f"`{s.name}` declared inside the loop that it counts", edits)
 
 
 def _mentions(node: ast.Node, name: str) -> bool:
@@ -227,7 +234,9 @@ def slots(f: _Finder) -> Iterator[Change]:
             continue
         index = n.indices[0].span
         shifted = f"({f.written(index)} + 1) % {depth}"
-        yield Change(n.span, "slot+1", f"`{f.written(n.span)}` one slot further", (_replace(index, shifted),))
+        yield Change(
+            n.span, "slot+1", f.written(n.span), f"`{f.written(n.span)}` one slot further", (_replace(index, shifted),)
+        )
 
 
 # -------------------------------------------------------------------------------------------------------- declarations
@@ -237,22 +246,24 @@ def declarations(f: _Finder) -> Iterator[Change]:
             text = f.written(n.span)
             cut = n.span.start + text.rindex("=")
             edit = Edit(cut, n.span.end, "")
-            yield Change(n.span, f"{n.name}-not-ready", f"`= ready` removed from `{n.name}`", (edit,))
+            yield Change(n.span, "not-ready", n.name, f"`= ready` removed from `{n.name}`", (edit,))
         else:
             edit = Edit(n.span.end, n.span.end, " = ready")
-            yield Change(n.span, f"{n.name}-ready", f"`= ready` added to `{n.name}`", (edit,))
+            yield Change(n.span, "ready", n.name, f"`= ready` added to `{n.name}`", (edit,))
     for n in f.of(ast.EventDecl, ast.BufferDecl):
         if n.array:
             depth = n.array[0].span
             for sign in "+-":
                 edit = _replace(depth, f"{f.written(depth)} {sign} 1")
                 text = f"`{n.name}` has one slot {'more' if sign == '+' else 'less'}"
-                yield Change(n.span, f"{n.name}-depth{sign}1", text, (edit,))
+                yield Change(n.span, f"depth{sign}1", n.name, text, (edit,))
 
 
 def barriers(f: _Finder) -> Iterator[Change]:
     for n in f.of(ast.Sync):
-        yield Change(n.span, "sync-removed", f"`{f.written(n.span)}` removed", (_replace(n.span, ""),))
+        yield Change(
+            n.span, "sync-removed", f.written(n.span), f"`{f.written(n.span)}` removed", (_replace(n.span, ""),)
+        )
 
 
 # --------------------------------------------------------------------------------------------------------------- roles
@@ -265,12 +276,12 @@ def roles(f: _Finder) -> Iterator[Change]:
             if isinstance(part, ast.Binary) and isinstance(part.right, ast.IntLit):
                 for what, changed in _shifted(f, part, part.right.value):
                     description = f"`{f.written(part.span)}` of `{text}` became `{changed}`"
-                    yield Change(n.span, what, description, (_replace(part.span, f"({changed})"),))
+                    yield Change(n.span, what, text, description, (_replace(part.span, f"({changed})"),))
         for name in threads[-1:]:
             if f"{name} < 32" in text or f"{name} ==" in text:
                 continue  # no more than a warp already
             edit = _replace(n.condition.span, f"({text}) && {name} < 32")
-            yield Change(n.span, "role-warp", f"`{text}` only in threads `{name} < 32`", (edit,))
+            yield Change(n.span, "role-warp", text, f"`{text}` only in threads `{name} < 32`", (edit,))
 
 
 def _shifted(f: _Finder, part: ast.Binary, bound: int) -> Iterator[tuple[str, str]]:
