@@ -40,7 +40,7 @@ SAME, WRONG = "the same numbers", "wrong numbers"  # what is predicted, beside h
 
 @dataclass(frozen=True)
 class Choice:
-    """One of the mutants that tools/mutants makes: of those whose id, without kernel and line, and description fit, the
+    """One of the mutants that tools/mutants makes: of those whose id (without the kernel) and description fit, the
     first behind `skip` others."""
 
     kernel: str
@@ -60,7 +60,7 @@ CHOICES = (
     Choice("v4", "mbarrier.arrive(ve):removed"),
     Choice("v4", "wgmma.wait:depth+1", "1 MMA groups may be pending, not 0", skip=1),
     Choice("v4", "fence.proxy_async:removed"),
-    Choice("v2", "ke-not-ready"),
+    Choice("v2", "not-ready:ke"),
     Choice("v2", "named_barrier.sync:removed"),
     Choice("v2", "bulk.wait:removed"),
     Choice("v2", "wgmma.issue:b-slot+1", "`k_buf` one slot further"),
@@ -125,7 +125,7 @@ class Base:
 
     def find(self, choice: Choice) -> SourceMutant | LoweredMutant:
         """The mutant. Raises LookupError."""
-        wanted = re.compile(rf"[^:]+:[SL]\d+:{re.escape(choice.what)}(#\d+)?\Z")
+        wanted = re.compile(rf"[^:]+:[SL]:{re.escape(choice.what)}(:[^#]*)?(#\d+)?\Z")
         found = [m for m in self.mutants if wanted.match(m.mutant.id) and choice.text in m.mutant.description]
         if len(found) <= choice.skip:
             raise LookupError(f"{choice.kernel} has no mutant `{choice.what}` {choice.text}".rstrip())

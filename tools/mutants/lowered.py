@@ -127,17 +127,10 @@ def _tiles(op: Op, *names: str) -> Iterator[Edit]:
 def _init(place: Place) -> Iterator[Edit]:
     op = place.op
     assert isinstance(op, hw.MbarrierInit)
-    yield (
-        "count+1",
-        f"`{op.event.name}` expects {op.count + 1} arrivals, not {op.count}",
-        set_fields(count=op.count + 1),
-    )
-    if op.count > 1:
-        yield (
-            "count-1",
-            f"`{op.event.name}` expects {op.count - 1} arrivals, not {op.count}",
-            set_fields(count=op.count - 1),
-        )
+    for more in (1, -1):
+        if op.count + more > 0:
+            text = f"`{op.event.name}` expects {op.count + more} arrivals, not {op.count}"
+            yield f"count{more:+}", text, set_fields(count=op.count + more)
     yield "removed", f"`{op.event.name}` is not initialised", remove
 
 
@@ -235,14 +228,14 @@ def _wgmma(place: Place) -> Iterator[Edit]:
 
 
 def _commit(place: Place) -> Iterator[Edit]:
-    def remove(at: Place) -> None:
+    def leave_out(at: Place) -> None:
         assert isinstance(at.op, hw.WgmmaCommit)
         for op in at.kernel.walk():  # what only names the group goes with it
             if isinstance(op, hw.WgmmaWait):
                 op.futures = tuple(v for v in op.futures if v is not at.op.future)
         at.replace()
 
-    yield "removed", "commit of an MMA removed", remove
+    yield "removed", "commit of an MMA removed", leave_out
 
 
 def _wgmma_wait(place: Place) -> Iterator[Edit]:
