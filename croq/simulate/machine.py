@@ -138,8 +138,11 @@ class BulkGroups:
     committed: int = 0
 
 
+TOGETHER = "WGMMAs and `setmaxnreg` are executed by all four warps of a warpgroup, in the same order"
+
+
 class Warpgroup:
-    """Four warps that execute WGMMAs together: the n-th WGMMA of each must be the same operation."""
+    """Four warps that execute WGMMAs and `setmaxnreg` together: the n-th one of each must be the same operation."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -154,11 +157,11 @@ class Warpgroup:
                 raise fault(
                     "E-5020",
                     op,
-                    f"the warps of warpgroup {self.index} issue different MMAs",
+                    f"the warps of warpgroup {self.index} do not execute the same collective operations",
                     labels=[
-                        (s, "another warp issued this one in its place") for s in [self._trace[position].span] if s
+                        (s, "another warp executed this one in its place") for s in [self._trace[position].span] if s
                     ],
-                    notes=["a WGMMA is executed by all four warps of a warpgroup, in the same order"],
+                    notes=[TOGETHER],
                 )
         else:
             self._trace.append(op)
@@ -166,6 +169,13 @@ class Warpgroup:
         while self._forgotten < min(w.issued for w in self.warps):
             self._trace.popleft()
             self._forgotten += 1
+
+    def end(self) -> None:
+        """The CTA has ended: what one warp has executed, all have."""
+        for op in self._trace:
+            late = [str(w.index) for w in self.warps if w.issued == self._forgotten]
+            who = f"warp{'s' if len(late) > 1 else ''} {', '.join(late)} of warpgroup {self.index}"
+            raise fault("E-5020", op, f"`{op.NAME}` is not executed by {who}", notes=[TOGETHER])
 
 
 class Warp:
@@ -271,8 +281,10 @@ class Cta:
         self.random = Random(f"{self.policy.seed}:{block}") if self.policy.seed is not None else None
         self.threads = kernel.threads
         self.warps = [Warp(self, i, _existing(kernel.threads, i)) for i in range(-(-kernel.threads // WARP))]
+        self.warpgroups: list[Warpgroup] = []
         for first in range(0, len(self.warps) - 3, 4):
             group = Warpgroup(first // 4)
+            self.warpgroups.append(group)
             group.warps = self.warps[first : first + 4]
             for warp in group.warps:
                 warp.group = group

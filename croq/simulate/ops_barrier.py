@@ -14,6 +14,7 @@ from croq.simulate.barriers import Mbarrier, NamedBarrier
 from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.faults import fault
 from croq.simulate.machine import Run, Waiting, Warp, lanes_of
+from croq.simulate.ops_mma import group_of
 from croq.target.sm90.limits import CTA_BARRIER_ID
 
 
@@ -53,7 +54,7 @@ def converge(warp: Warp, op: Op) -> None:
 
 @handles(hw.SetMaxNReg)
 def _setmaxnreg(c: Compiler, op: hw.SetMaxNReg) -> Code:
-    return Code(lambda warp: warp.whole(op, "setmaxnreg"))
+    return Code(lambda warp: group_of(warp, op).issue(warp, op))
 
 
 def barriers(c: Compiler, event: Event, slot: Value | None, op: Op) -> Callable[[Warp], dict[Mbarrier, int]]:

@@ -69,7 +69,7 @@ def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
     def run(warp: Warp) -> None:
         acc = accumulator(warp)
         operand = a_fragment(warp) if a_fragment is not None else None
-        _group(warp, op).issue(warp, op)
+        group_of(warp, op).issue(warp, op)
         _check_registers(acc, operand, warp, op)
         a, b = read_a(warp, operand), read_b(warp)
 
@@ -95,7 +95,7 @@ def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
     return c.preemptible(Code(run))
 
 
-def _group(warp: Warp, op: Op) -> Warpgroup:
+def group_of(warp: Warp, op: Op) -> Warpgroup:
     warp.whole(op, op.NAME)
     if warp.group is None:
         raise fault(
@@ -214,7 +214,7 @@ def _commit(c: Compiler, op: hw.WgmmaCommit) -> Code:
     future = op.future.name if op.future is not None else None
 
     def run(warp: Warp) -> None:
-        _group(warp, op)
+        group_of(warp, op)
         for mma in warp.open:
             mma.future = future
         warp.commits.append((warp.committed, warp.open))
@@ -229,7 +229,7 @@ def _wait(c: Compiler, op: hw.WgmmaWait) -> Code:
     depth, lazy = op.depth, c.policy.lazy
 
     def run(warp: Warp) -> Run:
-        group = _group(warp, op)
+        group = group_of(warp, op)
         due = warp.committed - depth  # groups with a smaller number must be complete
         if due > 0 and any(w.committed < due for w in group.warps):
             yield Waiting(op, lambda: all(w.committed >= due for w in group.warps), lambda: _behind(group, due))

@@ -62,6 +62,8 @@ def run_cta(cta: Cta) -> None:
             notes=["the shared memory that it uses may belong to another CTA by then"],
             hint="wait for it before the kernel ends",
         )
+    for group in cta.warpgroups:
+        group.end()
 
 
 def _advance(warp: Warp) -> bool:

@@ -154,6 +154,17 @@ def test_mma_by_part_of_a_warpgroup(ir):
     assert any("warps 3 have not issued" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_registers_handed_over_by_part_of_a_warpgroup(ir, schedule):
+    body = (
+        "  %t: s32 = thread_index\n  %n: s32 = const 96\n  %some: bool = binary lt, %t, %n\n"
+        "  if %some then {\n    setmaxnreg dec, count=40\n  }\n"
+    )
+    found = fault_of(ir("", body), schedule=schedule)
+    assert found.code == "E-5020"
+    assert "warp 3 of warpgroup 0" in found.message
+
+
 def test_mma_not_waited_for(ir):
     found = fault_of(_mma(ir, f"  wgmma.fence (@acc)\n  {MMA}  %f: future = wgmma.commit\n"))
     assert found.code == "E-5021"
