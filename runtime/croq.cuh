@@ -276,11 +276,8 @@ CROQ_FN float tanh_approx(float x) {
 }
 
 // a * b + c with one rounding. PTX ISA, fma
-CROQ_FN float fma(float a, float b, float c) {
-    float y;
-    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
-    return y;
-}
+CROQ_FN float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+CROQ_FN double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // The larger and the smaller; a NaN loses against a number. PTX ISA, max, min
 CROQ_FN float max(float a, float b) {

@@ -20,7 +20,8 @@ from croq.resources import resource
 from croq.source import SourceFile, Span
 
 MAX_ERRORS = 10  # of NVRTC that one failure shows
-BASE_OPTIONS = ("--std=c++17", "--ptxas-options=-v")
+LANGUAGE = ("--std=c++17", "--fmad=false")  # what is fused is said by the pass `contract`
+BASE_OPTIONS = (*LANGUAGE, "--ptxas-options=-v")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def compile_ptx(
     origins: Iterable[SourceFile] = (),
 ) -> str:
     """Compile CUDA text to PTX. Parameters and errors as for `compile_cuda`."""
-    flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+    flags = [f"--gpu-architecture={arch}", *LANGUAGE, *options]
     with _program(source, name, prelude() if headers is None else headers) as program:
         _compile(program, flags, name, origins)
         return _fetch(program, "PTX").rstrip(b"\0").decode()

@@ -8,6 +8,7 @@ from croq.diagnostics import CompileError, Sink, make
 from croq.ir.objects import Kernel, Module
 from croq.ir.verify import verify
 from croq.passes.base import Pass
+from croq.passes.contract import Contract
 from croq.passes.events import Events
 from croq.passes.fences import Fences
 from croq.passes.fragments import Fragments
@@ -43,6 +44,7 @@ def passes() -> list[Pass]:
         Fences(),  # after moves and mma: it looks at the stores and barriers that they made
         SharedMemory(),  # after events: only they know how many barriers there are
         Simplify(),  # after everything that computes slots, parities and coordinates
+        Contract(),  # after simplify: a product that is used twice is not fused
         Prologue(),  # last
     ]
 

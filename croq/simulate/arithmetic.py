@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math as libm
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -148,9 +149,51 @@ def _gelu(x: Any) -> Any:
     return (0.5 * x.astype(np.float64) * (1 + _erf(x.astype(np.float64) * 0.7071067811865476))).astype(x.dtype)
 
 
-def _fma(a: Any, b: Any, c: Any) -> Any:
-    """One rounding: an f32 product is exact in f64."""
-    return (a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)).astype(a.dtype)
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c with one rounding. PTX ISA, fma.rn."""
+    if a.dtype == np.float64:
+        return _fma_f64(a, b, c)[()]
+    product, addend = a.astype(np.float64) * b.astype(np.float64), np.asarray(c, dtype=np.float64)
+    total = product + addend  # the product of two f32 is exact in f64, the sum may be rounded
+    result = total.astype(np.float32)
+    halfway = np.abs(total - result) * 2 == np.spacing(np.abs(result)).astype(np.float64)
+    halfway |= np.abs(total) < _SMALLEST_F32
+    if not halfway.any():
+        return result
+    return _odd(product, addend, total).astype(np.float32)
+
+
+_SMALLEST_F32 = float(np.finfo(np.float32).tiny)
+
+
+def _odd(product: Any, addend: Any, total: Any) -> Any:
+    """The sum in f64 rounded to odd: rounded again to f32, the result is that of one rounding.
+
+    The error of a sum is exact (Knuth, TwoSum); where it is not 0 and the last bit is even, the sum moves one place
+    towards it. (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums".)
+    """
+    total = np.atleast_1d(np.asarray(total, dtype=np.float64))
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    even = (total.view(np.int64) & 1) == 0
+    moved = np.where(error > 0, np.nextafter(total, np.inf), np.nextafter(total, -np.inf))
+    found = np.where(np.isfinite(total) & even & (error != 0) & np.isfinite(error), moved, total)
+    return found if np.ndim(product + addend) else found[0]
+
+
+def _exact_fma(a: float, b: float, c: float) -> float:
+    if not (libm.isfinite(a) and libm.isfinite(b) and libm.isfinite(c)):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c  # the sign of zero
+    try:
+        return float(exact)  # correctly rounded
+    except OverflowError:
+        return libm.copysign(libm.inf, exact)
+
+
+_fma_f64: Any = np.vectorize(_exact_fma, otypes=[np.float64])
 
 
 def _round(x: Any) -> Any:
@@ -169,7 +212,7 @@ MATH: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": _rsqrt,
     "fabs": np.abs,
-    "fmaf": _fma,
+    "fmaf": fma,
     "frcp_rn": lambda x: x.dtype.type(1) / x,
     "tanh": np.tanh,
     "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),

@@ -85,3 +85,36 @@ def test_persistent_attention_with_device_functions(lower, schedule):
     arrays["offsets"] = np.array([0, 3, 4], np.int32)
     simulate.run(kernel, arrays, schedule=schedule, races=True)
     _check_attention(arrays)
+
+
+def _simulated(lower, name, arrays):
+    length = arrays["Q"].shape[1]
+    defines = {"PERSISTENT_CTAS": 1} if name == "v3" else {}
+    if name == "v3":
+        arrays["tasks"] = np.arange(length // 128, dtype=np.int32)
+        arrays["offsets"] = np.array([0, length // 128], np.int32)
+    simulate.run(lower(ROOT / "kernels" / f"{name}.co", defines), arrays)
+
+
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("value", [16256.0, 3e4, 1e9, 1.6e18])
+def test_equal_scores_of_any_size_give_the_mean(lower, name, value):
+    """A product that is rounded on one side of a difference only would be off by more than exp2 can hold."""
+    arrays = _attention_arrays(256, 1)
+    arrays["Q"][...] = value
+    arrays["K"][...] = value
+    _simulated(lower, name, arrays)
+    seen = np.arange(1, 257)[:, None, None]
+    want = np.cumsum(arrays["V"].astype(np.float64)[0], axis=0) / seen
+    np.testing.assert_allclose(arrays["O"].astype(np.float64)[0], want, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("scale", [30.0, 3e3, 3e4, 1e6, 1e15])
+def test_scores_of_any_size_give_the_softmax(lower, name, scale):
+    """Across the score from which the kernels scale by a power of two."""
+    arrays = _attention_arrays(256, 1)
+    for which in "QK":
+        arrays[which] *= arrays[which].dtype.type(scale)
+    _simulated(lower, name, arrays)
+    _check_attention(arrays)
