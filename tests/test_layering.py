@@ -25,6 +25,7 @@ LEVELS = {
     "emit": 7,
     "plan": 7,
     "simulate": 7,
+    "ptx": 7,
     "verify": 7,
     "driver": 8,
     "api": 9,  # croq/__init__.py and every other module that stands directly in croq/: they tie the stages together
