@@ -29,7 +29,7 @@ from croq.ir.objects import Buffer, Fragment, Kernel, Variable
 from croq.ir.scalar import Const, Symbol
 from croq.ir.types import FUTURE
 from croq.source import Span
-from croq.target.sm90.descriptors import Descriptor
+from croq.target.sm90.descriptors import Descriptor, Major
 from croq.target.sm90.instructions import RegisterKind, Wgmma
 
 REPEATED = 4  # times that `bm * 128` may be written out before it gets a name
@@ -69,7 +69,9 @@ class Emitter:
         self.fragment_slots = slots_of(kernel)
         self.instructions: set[Wgmma] = set()  # what the file must define: WGMMA wrappers
         self.fences: set[tuple[int, RegisterKind]] = set()  # and register fences
-        self.descriptors: dict[tuple[Buffer, Descriptor], str] = {}  # names of descriptor words, without _lo and _hi
+        self.descriptors: dict[
+            tuple[Buffer, Major, Descriptor], str
+        ] = {}  # names of descriptor words, without _lo and _hi
         self._bound: dict[Value, Expr] = {}
         self._pending: dict[Value, Pending] = {}
         self._left: dict[Value, int] = dict(self.uses.count)

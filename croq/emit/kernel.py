@@ -104,10 +104,12 @@ def _constants(emitter: Emitter) -> list[tuple[str, str]]:
             rows.append((f"constexpr u32 {base}_offset = {item.offset};", comment))
         if isinstance(item, Buffer) and f"{base}_stride" in emitter.places.used_addresses:
             rows.append((f"constexpr u32 {base}_stride = {item.slot_stride};", "bytes from slot to slot"))
-    for (_, descriptor), base in emitter.descriptors.items():
+    for (_, major, descriptor), base in emitter.descriptors.items():
         leading = f"leading offset {descriptor.lbo}" if descriptor.lbo != 16 else "leading offset unused"
-        rows.append((f"constexpr u32 {base}_lo = {descriptor.low_word:#x};", f"{major_text(descriptor)}; {leading}"))
-        stride = f"stride offset {descriptor.sbo}, layout {descriptor.layout_type}"
+        rows.append(
+            (f"constexpr u32 {base}_lo = {descriptor.low_word:#x};", f"{major_text(major, descriptor)}; {leading}")
+        )
+        stride = f"stride offset {descriptor.sbo}, layout {descriptor.layout}"
         rows.append((f"constexpr u32 {base}_hi = {descriptor.high_word:#x};", stride))
     return rows
 

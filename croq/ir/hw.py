@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from croq.ir.core import Block, Effect, Op, Value, operation
-from croq.ir.objects import Event, FragRef, TensorMap, View
+from croq.ir.objects import Event, FragRef, Matrix, TensorMap, View
 
 
 # ---------------------------------------------------------------------------------------------- who executes what
@@ -190,12 +190,15 @@ class WgmmaIssue(Op):
     """All instructions of acc (+)= a * b: for each 64-row block and each step of `k_step` along K one m64nNk.
 
     a: [M, K] view (or packed fragment), b: [N, K] view, or [K, N] with `b_transposed`; `a_transposed`: a is [K, M].
+    `a_matrix`, `b_matrix`: how the instructions address these views (the operands pass); none for a fragment.
     `accumulate` False: the first K-step of each row block overwrites acc.
     """
 
     acc: FragRef
     a: View | FragRef
+    a_matrix: Matrix | None
     b: View
+    b_matrix: Matrix | None
     m: int
     n: int
     k: int

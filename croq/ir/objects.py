@@ -216,6 +216,37 @@ class FragRef(Composite):
     slot: Value | int | None = None
 
 
+@dataclass(eq=False)
+class Matrix(Composite):
+    """What the tensor core is given for an MMA's operand in shared memory: one matrix descriptor for each instruction.
+
+    All of them have `lbo` and `sbo` (bytes), `layout` (bits 62-63) and `base` (the base offset, bits 49-51). That of
+    row block i and K step k starts, in bytes behind the start of the tile that the operand's slot picks, at
+
+        offset + terms[0] * scales[0] + .. + i * block + (first + k) / wrap * jump + (first + k) % wrap * step
+
+    PTX ISA, wgmma, "Matrix descriptor" and "Strides".
+    """
+
+    lbo: int
+    sbo: int
+    layout: int
+    base: int = 0
+    offset: int = 0
+    terms: tuple[Value, ...] = ()
+    scales: tuple[int, ...] = ()
+    block: int = 0
+    first: Value | int = 0
+    wrap: int = 1
+    jump: int = 0
+    step: int = 0
+
+    def advance(self, block: int, k: int, first: int) -> int:
+        """Bytes from the first instruction's operand at `first` 0 to that of row block `block` and K step `k`."""
+        far, near = divmod(first + k, self.wrap)
+        return block * self.block + far * self.jump + near * self.step
+
+
 # --------------------------------------------------------------------------------------------------------- kernel
 @dataclass(eq=False)
 class Kernel:

@@ -18,7 +18,7 @@ import croq.ir.tile  # noqa: F401  (the three register the operations)
 from croq.diagnostics import CompileError, make
 from croq.ir.core import REGISTRY, Block, Composite, Object, Op, Value
 from croq.ir.notation import CLASSES, KEYWORDS, LAYOUTS, WORD, FieldInfo, op_fields, options, record_fields
-from croq.ir.objects import Buffer, Event, EventRef, Fragment, FragRef, Kernel, Layout, Module, Param, View
+from croq.ir.objects import Buffer, Event, EventRef, Fragment, FragRef, Kernel, Layout, Matrix, Module, Param, View
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import SourceFile, Span
@@ -291,6 +291,9 @@ class _Parser:
             return self.threads() if ThreadSet in kinds else set(self.braced())
         if Layout in kinds:
             return self.layout()
+        if Matrix in kinds:
+            self.need("matrix")
+            return self.attributes(Matrix)
         if any(isinstance(kind, type) and issubclass(kind, Object | Composite) for kind in kinds):
             return self.reference(kinds)
         return self.literal(kinds)
@@ -347,6 +350,10 @@ class _Parser:
         cls = LAYOUTS.get(kind or "")
         if cls is None:
             self.fail(f"a layout: {', '.join(LAYOUTS)}")
+        return self.attributes(cls)
+
+    def attributes(self, cls: type[Any]) -> Any:
+        """An instance of a dataclass from `(name=value, ..)`."""
         hints = get_type_hints(cls)
         infos = {f.name: FieldInfo(f.name, hints[f.name], "attribute") for f in fields(cls)}
         found: dict[str, Any] = {}
@@ -354,10 +361,13 @@ class _Parser:
         while not self.take(")"):
             info = self.attribute_name(infos)
             if info is None:
-                self.fail("an attribute of a layout")
+                self.fail(f"one of the attributes {', '.join(infos)}")
             found[info.name] = self.item(info.hint)
             self.take(",")
-        return cls(**found)
+        try:
+            return cls(**found)
+        except TypeError as error:
+            self.fail(f"all attributes ({error})")
 
     # --------------------------------------------------------------------------------------------------- references
     def reference(self, kinds: list[Any]) -> Any:

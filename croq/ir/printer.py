@@ -14,7 +14,7 @@ from typing import Any
 
 from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.notation import KEYWORDS, FieldInfo, is_word, keyword_of, op_fields, record_fields
-from croq.ir.objects import EventRef, FragRef, Kernel, Module, View
+from croq.ir.objects import EventRef, FragRef, Kernel, Matrix, Module, View
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import Span
@@ -164,18 +164,22 @@ class Printer:
             return f"{self.item(item.event)}{self._slot(item.slot)}{order}"
         if isinstance(item, FragRef):
             return f"{self.item(item.frag)}{self._slot(item.slot)}"
+        if isinstance(item, Matrix):
+            return f"matrix({self._attributes(item)})"
         raise TypeError(f"no notation for {item!r}")
 
     def _slot(self, slot: Value | int | None) -> str:
         return "" if slot is None else f"<{self.item(slot)}>"
 
     def _layout(self, item: Any) -> str:
-        shown = [
+        return f"{item.kind}({self._attributes(item)})"
+
+    def _attributes(self, item: Any) -> str:
+        return ", ".join(
             f"{f.name}={self.item(getattr(item, f.name))}"
             for f in fields(item)
             if f.name != "kind" and not _is_default(f, getattr(item, f.name))
-        ]
-        return f"{item.kind}({', '.join(shown)})"
+        )
 
     def _name_all(self, block: Block) -> None:
         for op in block.walk():

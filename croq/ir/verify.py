@@ -79,6 +79,10 @@ class _Checker:
     def _op(self, op: Op, visible: set[Value], alive: set[Object], in_loop: bool) -> None:
         if self.stage == "hw" and op.TILE:
             self.fault(op, f"tile operation `{op.NAME}` is left")
+        if self.stage == "hw" and isinstance(op, hw.WgmmaIssue):
+            for operand, matrix in ((op.a, op.a_matrix), (op.b, op.b_matrix)):
+                if isinstance(operand, View) != (matrix is not None):
+                    self.fault(op, "an operand in shared memory without descriptors, or one in registers with them")
         if isinstance(op, scalar.Break | scalar.Continue) and not in_loop:
             self.fault(op, f"`{op.NAME}` outside a loop")
         late = {op.condition} if isinstance(op, scalar.While) else set()  # comes out of its own head

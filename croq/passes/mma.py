@@ -8,29 +8,25 @@ Rules (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; hopper.md se
         block in between: the first K-step overwrites instead (scale-d = 0), and no register is zeroed.
     A4  M is a multiple of 64 (row blocks are issued one after the other), N a multiple of 8 up to 256, K a multiple of
         the step of 32 bytes; all four warps of a warpgroup execute it (E-1113).
-    A5  Operand tiles start on a swizzle repeat: a row offset that is a multiple of 8, a K offset that is a multiple of
-        the step; and their rows follow one another in the buffer (E-1113).
 
-Needs: participants, fragments, swizzles. Leaves no `mma`; waits are still `future.wait`.
+Needs: participants, fragments. Leaves no `mma`; waits are still `future.wait`, operands have no addresses yet.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegFill, WgmmaCommit, WgmmaFence, WgmmaIssue
-from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, View
+from croq.ir.objects import Fragment, FragRef, Kernel, View
 from croq.ir.rewrite import constant
 from croq.ir.scalar import Break, Continue, For, While
 from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
 from croq.passes.base import Pass
-from croq.passes.values import divides, multiple_of
-from croq.target.sm90.limits import MATRIX_ROWS, WGMMA_K_BYTES, WGMMA_M, WGMMA_N
+from croq.target.sm90.limits import WGMMA_K_BYTES, WGMMA_M, WGMMA_N
 
 OPERAND_TYPES = frozenset({"bf16", "f16", "tf32", "f8_e4m3", "f8_e5m2"})
 
@@ -102,7 +98,9 @@ def _lower(op: Mma, accumulate: bool, sink: Sink) -> list[Op]:
     issue = WgmmaIssue(
         op.acc,
         op.a,
+        None,
         op.b,
+        None,
         m,
         n,
         k,
@@ -183,43 +181,4 @@ def _problem(op: Mma) -> tuple[str, str, str] | None:
             f"one instruction multiplies {WGMMA_K_BYTES} bytes along K",
             "choose another K extent",
         )
-    return _misplaced(op.a, op.a_layout == "col", step) or _misplaced(op.b, op.b_layout == "col", step)
-
-
-def _misplaced(operand: View | FragRef, transposed: bool, step: int) -> tuple[str, str, str] | None:
-    """A5."""
-    if isinstance(operand, FragRef):
-        return None
-    if not isinstance(operand.root, Buffer):
-        return (
-            f"`{operand.root.name}` is in global memory",
-            "WGMMA reads shared memory and registers (E-1115)",
-            "copy the tile to shared memory first",
-        )
-    rank = len(operand.root.shape)
-    between = operand.root.shape[operand.kept[0] + 1 : -1]
-    if operand.kept[1] != rank - 1 or any(extent != 1 for extent in between):
-        return (
-            f"the rows of this tile of `{operand.root.name}` do not follow one another",
-            "a matrix descriptor has one distance between groups of 8 rows, which are contiguous",
-            "make rows and columns the last two dimensions of the buffer",
-        )
-    aligned_rows = _first_row(operand) % (step if transposed else MATRIX_ROWS) == 0
-    lanes = operand.root.swizzle // BYTES[operand.root.type]
-    aligned_cols = divides(lanes if transposed else step, operand.offsets[-1]) if lanes else True
-    if aligned_rows and aligned_cols:
-        return None
-    return (
-        f"the tile of `{operand.root.name}` does not start where a matrix descriptor can",
-        "its first row must be a multiple of 8 and its first column a multiple of the K step (or of the slab, along N)",
-        "cut tiles at multiples of 8 rows",
-    )
-
-
-def _first_row(operand: View) -> int:
-    """A number that divides the row of the buffer, all leading dimensions taken together, where the tile starts."""
-    assert isinstance(operand.root, Buffer)
-    found, rows = 0, 1
-    for offset, extent in reversed(list(zip(operand.offsets[:-1], operand.root.shape[:-1], strict=True))):
-        found, rows = gcd(found, multiple_of(offset) * rows), rows * extent
-    return found
+    return None

@@ -16,6 +16,7 @@ from croq.passes.futures import Futures
 from croq.passes.mma import MmaLowering
 from croq.passes.moves import Moves
 from croq.passes.narrow import Narrow
+from croq.passes.operands import Operands
 from croq.passes.participants import Participants
 from croq.passes.prologue import Prologue
 from croq.passes.registers import Registers
@@ -37,6 +38,7 @@ def passes() -> list[Pass]:
         Moves(),
         Narrow(),  # after moves, which elect who issues
         MmaLowering(),  # after fragments: zero fills that an MMA absorbs are `reg.fill` by then
+        Operands(),  # directly after mma, whose batches it completes; before simplify, which tidies its arithmetic
         Futures(),
         Releases(),  # a check; after futures, whose waits know what they complete
         Registers(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from croq.ir.core import Value
-from croq.ir.rewrite import constant
+from croq.ir.rewrite import Builder, constant
 from croq.ir.scalar import Binary, Cast
 
 
@@ -33,3 +33,32 @@ def multiple_of(value: Value | int) -> int:
 
 def divides(factor: int, value: Value | int) -> bool:
     return multiple_of(value) % factor == 0
+
+
+# ------------------------------------------------------- arithmetic of non-negative offsets that stay in their type
+def quotient(build: Builder, value: Value | int, by: int) -> Value | int:
+    """`value / by`, without what a factor of `value` makes unnecessary."""
+    if isinstance(value, int):
+        return value // by
+    base, factor = _factor(value)
+    common = gcd(factor, by)
+    if common == 1:
+        return build.binary("div", value, by)
+    scaled = build.binary("mul", base, factor // common)
+    return build.binary("div", scaled, by // common)
+
+
+def remainder(build: Builder, value: Value | int, by: int) -> Value | int:
+    """`value % by`, 0 where `by` certainly divides it."""
+    if isinstance(value, int):
+        return value % by
+    return 0 if divides(by, value) else build.binary("mod", value, by)
+
+
+def _factor(value: Value) -> tuple[Value, int]:
+    """`value` as a product of a value and a positive constant."""
+    if isinstance(value.op, Binary) and value.op.op == "mul":
+        factor = constant(value.op.right)
+        if isinstance(factor, int) and factor > 0:
+            return value.op.left, factor
+    return value, 1

@@ -9,7 +9,6 @@ operand may not be overwritten. PTX ISA, wgmma.mma_async, wgmma.fence, wgmma.wai
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,13 +17,14 @@ from numpy.typing import NDArray
 
 from croq.ir import hw
 from croq.ir.core import Op
-from croq.ir.objects import Buffer, FragRef, View
+from croq.ir.objects import FragRef, View
 from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.dtypes import to_f32
 from croq.simulate.faults import fault
 from croq.simulate.machine import Mma, Run, Waiting, Warp, Warpgroup
+from croq.simulate.matrices import Located, SharedOperand
 from croq.simulate.registers import Registers
-from croq.simulate.views import Box
+from croq.simulate.watch import Place
 from croq.target.sm90.limits import WGMMA_M
 
 WARP_ROWS = 16  # rows of each 64-row block that one warp has
@@ -58,10 +58,9 @@ def _fence(c: Compiler, op: hw.WgmmaFence) -> Code:
 def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
     accumulator = c.fragment(op.acc)
     a_fragment = c.fragment(op.a) if isinstance(op.a, FragRef) else None
-    read_a = _operand_a(c, op)
-    read_b = _operand_b(c, op)
-    a_box = _shared_operand(c, op.a, op) if isinstance(op.a, View) else None
-    b_box = _shared_operand(c, op.b, op)
+    shared_a = SharedOperand(c, op, "a") if isinstance(op.a, View) else None
+    shared_b = SharedOperand(c, op, "b")
+    a_type = c.shape(op.a.frag).type if isinstance(op.a, FragRef) else ""
     accumulate, dtype = op.accumulate, c.shape(op.acc.frag).dtype
     eager = c.policy.eager
     # operands are addressed at issue and read when the MMA runs
@@ -71,16 +70,22 @@ def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
         operand = a_fragment(warp) if a_fragment is not None else None
         group_of(warp, op).issue(warp, op)
         _check_registers(acc, operand, warp, op)
-        a, b = read_a(warp, operand), read_b(warp)
+        at_b = shared_b.locate(warp)
+        at_a = shared_a.locate(warp) if shared_a is not None else None
 
         def compute(mma: Mma) -> None:
-            product = rows_to_registers(a(mma) @ b(mma))
+            if shared_a is not None and at_a is not None:
+                a = shared_a.values(warp, _own_rows(shared_a, op, warp, at_a))
+            else:
+                assert operand is not None
+                a = to_f32(registers_to_rows(operand.data), a_type)
+            product = rows_to_registers(a @ shared_b.values(warp, at_b.chunks).T)
             total = acc.data.astype(np.float32) + product if accumulate else product
             acc.data = total.astype(dtype, copy=False)
 
         mma = Mma(warp, op, compute, acc, operand)
         if warp.cta.watch is not None:
-            _watch(mma, [box for box in (a_box, b_box) if box is not None], accumulate)
+            _watch(mma, [at.place for at in (at_a, at_b) if at is not None], accumulate)
         acc.writing += 1
         acc.user = mma
         if operand is not None:
@@ -131,81 +136,24 @@ def _unfenced(what: str, op: Op) -> Exception:
 
 
 # ---------------------------------------------------------------------------------------------------------- operands
-def _operand_a(c: Compiler, op: hw.WgmmaIssue) -> Callable[[Warp, Registers | None], Callable[[Mma], F32]]:
-    """[16 * blocks, k] of a warp, as f32."""
-    if isinstance(op.a, FragRef):
-        type_ = c.shape(op.a.frag).type
-
-        def from_registers(warp: Warp, operand: Registers | None) -> Callable[[Mma], F32]:
-            assert operand is not None
-            return lambda mma: to_f32(registers_to_rows(operand.data), type_)
-
-        return from_registers
-    box = _shared_operand(c, op.a, op)
-    blocks, transposed, type_ = op.m // WGMMA_M, op.a_transposed, op.a.root.type
-
-    def from_shared(warp: Warp, operand: Registers | None) -> Callable[[Mma], F32]:
-        start, row, col = box.place(warp, op)
-        box.check_pattern(warp, op)
-        first = warp.index % 4 * WARP_ROWS
-
-        def read(mma: Mma) -> F32:
-            parts = []
-            for block in range(blocks):
-                at = 64 * block + first
-                if transposed:
-                    parts.append(box.read(warp, start, row, col + at, box.rows, WARP_ROWS).T)
-                else:
-                    parts.append(box.read(warp, start, row + at, col, WARP_ROWS, box.cols))
-            return to_f32(parts[0] if blocks == 1 else np.concatenate(parts), type_)
-
-        return read
-
-    return from_shared
+def _own_rows(operand: SharedOperand, op: hw.WgmmaIssue, warp: Warp, at: Located) -> Any:
+    """The chunks of A that hold the warp's rows of each 64-row block."""
+    first = warp.index % 4 * WARP_ROWS
+    per = operand.box.tile.per_chunk if operand.transposed else 1
+    blocks = [slice((n + first) // per, (n + first + WARP_ROWS) // per) for n in range(0, op.m, WGMMA_M)]
+    if operand.transposed:
+        return np.concatenate([at.chunks[:, block] for block in blocks], axis=1)
+    return np.concatenate([at.chunks[block] for block in blocks])
 
 
-def _operand_b(c: Compiler, op: hw.WgmmaIssue) -> Callable[[Warp], Callable[[Mma], F32]]:
-    """[k, n] as f32."""
-    box = _shared_operand(c, op.b, op)
-    transposed, type_ = op.b_transposed, op.b.root.type
-
-    def from_shared(warp: Warp) -> Callable[[Mma], F32]:
-        start, row, col = box.place(warp, op)
-        box.check_pattern(warp, op)
-
-        def read(mma: Mma) -> F32:
-            values = to_f32(box.read(warp, start, row, col, box.rows, box.cols), type_)
-            return values if transposed else values.T
-
-        return read
-
-    return from_shared
-
-
-def _shared_operand(c: Compiler, view: View, op: Op) -> Box:
-    box = Box(c, view, op)
-    buffer = view.root
-    assert isinstance(buffer, Buffer)
-    if not buffer.swizzle and buffer.cols * box.tile.size > 16:
-        raise fault(
-            "E-5024",
-            op,
-            f"a WGMMA reads `{buffer.name}`, which is plain row-major",
-            notes=["matrix descriptors describe 8 x 16-byte core matrices or swizzled rows. PTX ISA, wgmma"],
-        )
-    if not box.contiguous:
-        raise fault("E-5030", op, f"the simulator cannot read a WGMMA operand in separate rows of `{buffer.name}`")
-    return box
-
-
-def _watch(mma: Mma, boxes: list[Box], accumulate: bool) -> None:
+def _watch(mma: Mma, places: list[Place], accumulate: bool) -> None:
     """Tell a watcher what a warp's share of an MMA reads: all of B, and (as it is not said which rows) all of A."""
     warp, watch = mma.of, mma.of.cta.watch
     assert watch is not None
     for registers in [mma.operand, mma.accumulator if accumulate else None]:
         if registers is not None and registers.data is registers.shape.undefined and not registers.writing:
             watch.undefined(warp, mma.op, registers.shape.fragment)
-    watch.multiply(warp, mma, [box.watched(*box.place(warp, mma.op)) for box in boxes], warp.committed + 1)
+    watch.multiply(warp, mma, places, warp.committed + 1)
 
 
 # ----------------------------------------------------------------------------------------------------- commit and wait

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Param, View
@@ -155,18 +156,12 @@ class Box:
         if reason is not None:
             raise fault("E-5024", op, f"TMA and WGMMA cannot use `{self.view.root.name}`: {reason}")
 
-    def read(self, warp: Warp, start: int, row: int, col: int, rows: int, cols: int) -> Array:
-        """[rows, cols] elements from (row, col) of the slot at byte `start`; rows must be contiguous in the tile."""
-        tile = self.tile
-        shared = warp.cta.shared
-        per = tile.per_chunk
-        if tile.chunks is not None and col % per == 0 and cols % per == 0:
-            index = tile.chunks[row : row + rows, col // per : (col + cols) // per]
-            first = start // 16
-            pieces = shared.chunks[first:].take(index)
-            return pieces.view(tile.dtype).reshape(rows, cols)
-        index = tile.index[row : row + rows, col : col + cols]
-        return shared.typed(tile.dtype)[start // tile.size :].take(index)
+    def chunks(self, start: int, row: int, col: int) -> NDArray[np.intp] | None:
+        """Its 16-byte chunks by number in the CTA's shared memory, [rows, cols / T]; None: it is not made of them."""
+        tile, per = self.tile, self.tile.per_chunk
+        if tile.chunks is None or col % per or self.cols % per:
+            return None
+        return tile.chunks[row + self.row_pattern][:, col // per : (col + self.cols) // per] + start // 16
 
     def watched(self, start: int, row: int, col: int) -> Place:
         """The whole box, for a watcher."""
@@ -176,10 +171,9 @@ class Box:
         return found
 
     def _units(self, start: int, row: int, col: int) -> Units:
-        tile, per = self.tile, self.tile.per_chunk
-        if tile.chunks is not None and col % per == 0 and self.cols % per == 0:
-            chunks = tile.chunks[row + self.row_pattern][:, col // per : (col + self.cols) // per]
-            return whole(chunks + start // 16, 16)
+        tile, chunks = self.tile, self.chunks(start, row, col)
+        if chunks is not None:
+            return whole(chunks, 16)
         return whole(tile.index[row + self.row_pattern][:, col : col + self.cols] + start // tile.size, tile.size)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from croq.ir import hw, tile
 from croq.ir.core import Op, Value
-from croq.ir.objects import FragRef, View
+from croq.ir.objects import FragRef, Matrix, View
 from croq.ir.scalar import Call, Cpp, FragDeclare, LoadElement, StoreElement
 from croq.ir.types import BYTES
 from croq.verify.fragments import flush, shared_accesses
@@ -130,12 +130,15 @@ def _wgmma(coder: Coder, op: hw.WgmmaIssue, mask: str) -> None:
     frag = op.a.frag if isinstance(op.a, FragRef) else None
     a = None if in_registers else op.a
     site = coder.site(op, "mma", acc=op.acc.frag, frag=frag, a=a, b=op.b, accumulate=op.accumulate)
-    places = [f"({coder.value(v.slot)}, {_starts(coder, v)})" for v in (op.a, op.b)]
+    places = [_operand(coder, view, matrix) for view, matrix in ((op.a, op.a_matrix), (op.b, op.b_matrix))]
     coder.line(f"S.wgmma_issue(W, {mask}, {site}, {coder.value(op.acc.slot)}, {', '.join(places)})")
 
 
-def _starts(coder: Coder, operand: View | FragRef) -> str:
-    return coder.tuple_of(operand.offsets) if isinstance(operand, View) else "()"
+def _operand(coder: Coder, operand: View | FragRef, matrix: Matrix | None) -> str:
+    """Slot, place, and what its descriptors are computed from."""
+    starts = coder.tuple_of(operand.offsets) if isinstance(operand, View) else "()"
+    made = (coder.tuple_of(matrix.terms), coder.value(matrix.first)) if matrix is not None else ("()", "0")
+    return f"({coder.value(operand.slot)}, {starts}, {', '.join(made)})"
 
 
 def _wgmma_commit(coder: Coder, op: hw.WgmmaCommit, mask: str) -> None:
@@ -186,6 +189,8 @@ def operands(op: Op) -> Iterable[Value]:
     """Values that must be known to follow the operation: slots, parities and places in shared memory."""
     if isinstance(op, hw.MbarrierWait):
         yield op.parity
+    if isinstance(op, hw.WgmmaIssue):
+        yield from (value for matrix in (op.a_matrix, op.b_matrix) if matrix is not None for value in matrix.values())
     slot = getattr(op, "slot", None)
     if isinstance(slot, Value):
         yield slot

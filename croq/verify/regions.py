@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, View
+from croq.ir.types import BYTES
+from croq.target.sm90 import swizzle
 
 
 class Regions:
@@ -41,6 +43,24 @@ class Regions:
     @staticmethod
     def whole(buffer: Buffer) -> int:
         return (1 << prod(buffer.shape)) - 1
+
+    @staticmethod
+    def chunks(buffer: Buffer, slot: int, addresses: Callable[[int], NDArray[np.int64]]) -> int:
+        """Elements of the 16-byte chunks that lie at `addresses(start of the slot)`; 0 where one is no chunk of it."""
+        size = BYTES[buffer.type]
+        per = swizzle.CHUNK // size
+        if buffer.offset is None or buffer.cols % per:
+            return 0
+        base = buffer.offset + slot * buffer.slot_stride
+        places = swizzle.tile_index(buffer.rows, buffer.cols, size, buffer.swizzle)[:, ::per].reshape(-1)
+        number = np.full(buffer.slot_stride // swizzle.CHUNK, -1, dtype=np.int64)
+        number[places // swizzle.CHUNK] = np.arange(places.size)
+        at, rest = np.divmod(addresses(base).reshape(-1) - base, swizzle.CHUNK)
+        if rest.any() or (at < 0).any() or (at >= number.size).any() or (number[at] < 0).any():
+            return 0
+        marks = np.zeros((places.size, per), dtype=np.bool_)
+        marks[number[at]] = True
+        return int.from_bytes(np.packbits(marks.reshape(-1), bitorder="little").tobytes(), "little")
 
     @staticmethod
     def points(buffer: Buffer, coordinates: Iterable[NDArray[np.int64]]) -> int | None:

@@ -9,6 +9,8 @@ Rules (docs/memory-model.md)
         (E-6003).
     W4  All four warps of a warpgroup execute the same WGMMAs and register reallocations, in one order (E-6011).
     W5  What is read of a fragment has been written (E-6009).
+    W6  The bits of an operand's descriptors address the tile that the operation names (E-6013): what is read is what
+        they address.
 """
 
 from __future__ import annotations
@@ -16,21 +18,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from croq.ir.hw import WgmmaIssue
 from croq.ir.objects import Fragment, View
+from croq.target.sm90.operands import Side, operand_chunks
 from croq.verify.barrier_faults import partial
 from croq.verify.explain import (
     different_collectives,
     in_flight_at_end,
+    misaddressed,
     register_fault,
     unfenced_registers,
     unset_fragment,
 )
-from croq.verify.memory import Access, Memory
+from croq.verify.memory import Access, Memory, Tile
 from croq.verify.program import Site
 from croq.verify.state import Warp
 from croq.verify.values import Scalar
 
 Key = tuple[Fragment, int]
+Operand = tuple[Scalar, tuple[Scalar, ...], tuple[Scalar, ...], Scalar]  # slot, place; terms and first of a `Matrix`
 
 
 @dataclass(eq=False)
@@ -86,8 +92,8 @@ class Tensor(Memory):
         mask: int,
         site: Site,
         acc_slot: Scalar,
-        a: tuple[Scalar, tuple[Scalar, ...]],
-        b: tuple[Scalar, tuple[Scalar, ...]],
+        a: Operand,
+        b: Operand,
     ) -> None:
         """`a`, `b`: slot and place of each operand; for a register operand the fragment's index."""
         self.whole(warp, mask, site)
@@ -96,9 +102,9 @@ class Tensor(Memory):
         objects = site.objects
         acc = self.fragment(warp, site, objects["acc"], acc_slot)
         operand = self.fragment(warp, site, objects["frag"], a[0]) if objects["frag"] is not None else None
-        parts = [(objects["a"], a)] if operand is None else []
-        views: list[tuple[View, tuple[Scalar, tuple[Scalar, ...]]]] = [*parts, (objects["b"], b)]
-        tiles = [self.tile(view, at[0], agents[0], site, warp) for view, at in views]
+        sides: list[tuple[Side, Operand]] = [("a", a), ("b", b)]
+        views: list[tuple[Side, View, Operand]] = [(s, objects[s], at) for s, at in sides if objects[s] is not None]
+        tiles = [self.tile(view, at[0], agents[0], site, warp) for _, view, at in views]
         moment = self.note(
             warp,
             site,
@@ -108,14 +114,32 @@ class Tensor(Memory):
         )
         self._check_registers(warp, site, acc, operand, moment)
         reads = []
-        for tile, (view, at) in zip(tiles, views, strict=True):
+        for tile, (side, view, at) in zip(tiles, views, strict=True):
             bits = self.box(view, at[1], agents[0], site, warp)
+            if isinstance(site.op, WgmmaIssue) and self._addressed(site.op, side, tile, at, agents[0]) != bits:
+                raise misaddressed(self, view, site, warp)
             until = "until its warp has waited for its commit group"
             access = Access(site, warp, agents[0], bits, False, True, None, moment, 0, None, warp.synced, until)
             self.touch(tile, access, agents)
             reads.append(access)
         warp.live.add(acc)
         warp.open.append(Mma(site, acc, operand, reads, moment))
+
+    def _addressed(self, op: WgmmaIssue, side: Side, tile: Tile, at: Operand, agent: int) -> int:
+        """W6: the elements of the tile at the addresses that the descriptors give; 0 where one lies outside."""
+        matrix = op.a_matrix if side == "a" else op.b_matrix
+        assert matrix is not None
+        what = f"the place in `{tile.buffer.name}`"
+        terms = tuple(self.number(term, agent, what, op) for term in at[2])
+        first = self.number(at[3], agent, what, op)
+        key = (op, side, tile.slot, terms, first)
+        found = self.program.cache.get(key)
+        if found is None:
+            start = matrix.offset + sum(t * scale for t, scale in zip(terms, matrix.scales, strict=True))
+            found = self.program.cache[key] = self.regions.chunks(
+                tile.buffer, tile.slot, lambda base: operand_chunks(op, side, base + start, first)
+            )
+        return found
 
     def _check_registers(self, warp: Warp, site: Site, acc: Key, operand: Key | None, moment: int) -> None:
         for key in (acc, operand):

@@ -317,8 +317,9 @@ class TileMachine(Machine):
         a: tuple[Scalar, tuple[Scalar, ...]],
         b: tuple[Scalar, tuple[Scalar, ...]],
     ) -> Handle:
+        """`a`, `b`: slot and place; a tile has no descriptors yet."""
         self.wgmma_fence(warp, mask, site)
-        self.wgmma_issue(warp, mask, site, acc_slot, a, b)
+        self.wgmma_issue(warp, mask, site, acc_slot, (*a, (), 0), (*b, (), 0))
         issued: Mma = warp.open[-1]
         self.wgmma_commit(warp, mask, site)
         return Handle(site, 0, issued)

@@ -380,7 +380,8 @@ PIPELINE = sample(
         %15: u32 = binary and, %14, %one_1 threads {128..256}
         mbarrier.wait @full, %13, %15 threads {128..256}
         wgmma.fence (@acc) threads {128..256}
-        wgmma.issue @acc, @a_buf<%13>[0:128, 0:64], @b_buf<%13>[0:128, 0:64],
+        wgmma.issue @acc, @a_buf<%13>[0:128, 0:64], matrix(lbo=16, sbo=1024, layout=1, block=8192, jump=32),
+          @b_buf<%13>[0:128, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32),
           m=128, n=128, k=64, k_step=16,
           a_transposed=false, b_transposed=false, accumulate=true threads {128..256}
         %product: future = wgmma.commit threads {128..256}
@@ -428,19 +429,24 @@ OPERANDS = sample(
     %w: s32 = const 16
     %1: s32 = binary mul, %b, %w ALL
     wgmma.fence (@acc, @small, @p) ALL
-    wgmma.issue @acc, @k_major[0:64, 16:64], @k_major[0:64, 64:64],
+    wgmma.issue @acc, @k_major[0:64, 16:64], matrix(lbo=16, sbo=256, layout=3, offset=2048, jump=2048),
+      @k_major[0:64, 64:64], matrix(lbo=16, sbo=256, layout=3, offset=8192, jump=2048),
       m=64, n=64, k=64, k_step=16,
       a_transposed=false, b_transposed=false, accumulate=false ALL
-    wgmma.issue @acc, @k_major[0:64, %1:16], @k_major[0:64, 0:16],
+    wgmma.issue @acc, @k_major[0:64, %1:16], matrix(lbo=16, sbo=256, layout=3, terms=(%b), scales=(2048), jump=32),
+      @k_major[0:64, 0:16], matrix(lbo=16, sbo=256, layout=3, jump=32),
       m=64, n=64, k=16, k_step=16,
       a_transposed=false, b_transposed=false, accumulate=true ALL
-    wgmma.issue @acc, @p, @mn_major[0:32, 0:64],
+    wgmma.issue @acc, @p, _,
+      @mn_major[0:32, 0:64], matrix(lbo=2048, sbo=512, layout=2, jump=1024),
       m=64, n=64, k=32, k_step=16,
       a_transposed=false, b_transposed=true, accumulate=true ALL
-    wgmma.issue @acc, @cores[0:64, 0:64], @cores[0:64, 0:64],
+    wgmma.issue @acc, @cores[0:64, 0:64], matrix(lbo=1024, sbo=128, layout=0, jump=2048),
+      @cores[0:64, 0:64], matrix(lbo=1024, sbo=128, layout=0, jump=2048),
       m=64, n=64, k=64, k_step=32,
       a_transposed=false, b_transposed=false, accumulate=true ALL
-    wgmma.issue @small, @a_t[0:32, 0:64], @mn_major[0:32, 0:64],
+    wgmma.issue @small, @a_t[0:32, 0:64], matrix(lbo=4096, sbo=1024, layout=1, jump=2048),
+      @mn_major[0:32, 0:64], matrix(lbo=2048, sbo=512, layout=2, jump=1024),
       m=64, n=64, k=32, k_step=16,
       a_transposed=true, b_transposed=true, accumulate=true ALL
     wgmma.commit ALL

@@ -12,7 +12,19 @@ import croq.ir.tile
 from croq.diagnostics import CompileError
 from croq.ir.core import REGISTRY, Block, Op, Value
 from croq.ir.notation import op_fields, options
-from croq.ir.objects import Buffer, Event, EventRef, Fragment, FragRef, Kernel, Param, TensorMap, Variable, View
+from croq.ir.objects import (
+    Buffer,
+    Event,
+    EventRef,
+    Fragment,
+    FragRef,
+    Kernel,
+    Matrix,
+    Param,
+    TensorMap,
+    Variable,
+    View,
+)
 from croq.ir.parser import parse_kernel
 from croq.ir.printer import print_kernel
 from croq.ir.types import ThreadSet
@@ -91,6 +103,9 @@ class Fill:
             View: self.view,
             EventRef: lambda: EventRef(self.event, self.define("s32"), self.define("u32") if self.rich else None),
             FragRef: lambda: FragRef(self.frag, 1 if self.rich else None),
+            Matrix: lambda: Matrix(
+                16, 1024, 1, 2, 64, (self.define("s32"),), (8192,), 512, self.define("s32"), 4, 64, 32
+            ),
         }
         return makers[kind]()
 

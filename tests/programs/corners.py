@@ -6,7 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from entries import BF16, EXACT, F16, F32, LARGE, Program, Variant, given, mnk, operands, result, ring, scalar
+from entries import (
+    BF16,
+    EXACT,
+    F16,
+    F32,
+    LARGE,
+    NUMPY_TYPES,
+    Program,
+    Variant,
+    given,
+    mnk,
+    operands,
+    result,
+    ring,
+    scalar,
+)
 from references import (
     LOG2E,
     Array,
@@ -18,8 +33,10 @@ from references import (
     facts,
     filled,
     gemm,
+    k_parts,
     long_flight,
     math_functions,
+    mn_parts,
     predicates,
     reentered,
     scalars,
@@ -48,6 +65,21 @@ def _stopping_list(rng: np.random.Generator, names: Mapping[str, Any]) -> Array:
     return entries
 
 
+def _small(*shape: int | str) -> Callable[[np.random.Generator, Mapping[str, Any]], Array]:
+    """Small whole numbers, whose products add up to the same in every order."""
+
+    def draw(rng: np.random.Generator, names: Mapping[str, Any]) -> Array:
+        extents = [n if isinstance(n, int) else names[n] for n in shape]
+        return rng.integers(-4, 5, extents).astype(np.float32).astype(NUMPY_TYPES[names["ELEM"]])
+
+    return draw
+
+
+def _parts(element: str, width: int, k: int, tile: int, step: int) -> dict[str, Any]:
+    """Macros of programs that cut K into tiles of `tile` from every multiple of `step`."""
+    return {"ELEM": element, "W": width, "K": k, "T": tile, "STEP": step, "COUNT": (k - tile) // step + 1}
+
+
 CORNERS = (
     Program(
         "chain_shared.co",
@@ -67,6 +99,50 @@ CORNERS = (
         gemm,
         F16,
         (Variant(sizes=({"M": 128},), large={"M": 1000}, plan={"events": {"full": ring(1, 128 * 256 * 2)}}),),
+    ),
+    Program(
+        "k_parts.co",
+        (
+            given("a", "ELEM", 72, "K", make=_small(72, "K")),
+            given("b", "ELEM", "N", "K", make=_small("N", "K")),
+            result("c", "f32", 64, "N"),
+            *(scalar(name, "", name) for name in ("T", "STEP", "COUNT")),
+        ),
+        k_parts,
+        EXACT,
+        tuple(
+            Variant(
+                f"{element}-{width}-{tile}-by-{step}", _parts(element, width, k, tile, step) | {"N": n}, sizes=({},)
+            )
+            for element, width, k, tile, step, n in [
+                *(("bf16", w, 192, t, t, 64) for w in (128, 64, 32) for t in (16, 48, 96)),
+                *(("f16", w, 320, 80, 80, 24) for w in (128, 64)),
+                *(("bf16", w, 192, 48, 16, 64) for w in (128, 64)),
+                ("f16", 128, 192, 112, 32, 8),
+                ("f8_e4m3", 128, 384, 96, 96, 64),
+                ("f8_e4m3", 64, 384, 160, 32, 64),
+                ("tf32", 128, 96, 24, 24, 64),
+                ("tf32", 64, 96, 40, 8, 64),
+            ]
+        ),
+    ),
+    Program(
+        "mn_parts.co",
+        (
+            given("a", "ELEM", 64, "T", make=_small(64, "T")),
+            given("b", "ELEM", "K", 192, make=_small("K", 192)),
+            result("c", "f32", 64, 64),
+            *(scalar(name, "", name) for name in ("T", "STEP", "COUNT")),
+        ),
+        mn_parts,
+        EXACT,
+        tuple(
+            Variant(f"{element}-{width}-{tile}-by-{step}", _parts(element, width, 96, tile, step), sizes=({},))
+            for element, width, tile, step in [
+                *(("bf16", w, t, t) for w in (128, 64, 32) for t in (16, 48)),
+                *(("f16", w, 32, 8) for w in (128, 64, 32)),
+            ]
+        ),
     ),
     Program(
         "col_parts.co",

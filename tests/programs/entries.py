@@ -10,9 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 from references import Array, Outputs
 
+NUMPY_TYPES: dict[str, Any] = {
+    "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,
+    "s16": np.int16, "s8": np.int8, "u8": np.uint8, "tf32": np.float32, "f8_e4m3": ml_dtypes.float8_e4m3fn,
+}  # fmt: skip
 Role = Literal["in", "out", "inout", "scalar"]
 Sizes = Mapping[str, Any]
 

@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from catalogue import PROGRAMS, Argument, Program, Variant
+from entries import NUMPY_TYPES
 from references import UNTOUCHED, Array
 
 FOLDER = Path(__file__).resolve().parent
-NUMPY_TYPES: dict[str, Any] = {
-    "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,
-    "s16": np.int16, "s8": np.int8, "u8": np.uint8,
-}  # fmt: skip
 FLOATS = frozenset({"f32", "f16", "bf16"})
 
 

@@ -267,3 +267,13 @@ def filled(x: Array) -> Outputs:
         twice[r % 2] += fresh[::-1]
         y[r] = twice.sum(0)
     return {"y": y}
+
+
+def k_parts(a: Array, b: Array, T: int, STEP: int, COUNT: int) -> Outputs:
+    tiles = [slice(n * STEP, n * STEP + T) for n in range(COUNT)]
+    return {"c": sum(a[8:, t] @ b[:, t].T for t in tiles) + a[:64, tiles[1]] @ b[:, tiles[1]].T}
+
+
+def mn_parts(a: Array, b: Array, T: int, STEP: int, COUNT: int) -> Outputs:
+    tiles = [slice(n * STEP, n * STEP + T) for n in range(COUNT)]
+    return {"c": sum(a @ b[t, 64:128] for t in tiles) + a @ b[tiles[1], 128:]}

@@ -19,7 +19,8 @@ TILE = "  buffer @t type=bf16, shape=(64, 64), swizzle=128, offset=1024, alignme
 BIG = "  buffer @u type=bf16, shape=(128, 64), swizzle=128, offset=9216, alignment=1024\n"
 ACC = "  fragment @acc type=f32, shape=(64, 128), layout=accumulator(m=64, n=128)\n"
 MMA = (
-    "wgmma.issue @acc, @t[0:64, 0:64], @u[0:128, 0:64], m=64, n=128, k=64, k_step=16, "
+    "wgmma.issue @acc, @t[0:64, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32), "
+    "@u[0:128, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32), m=64, n=128, k=64, k_step=16, "
     "a_transposed=false, b_transposed=false, accumulate=false\n"
 )
 LOAD_MAP = (
@@ -176,6 +177,24 @@ def test_mma_on_a_row_major_tile(ir):
     with pytest.raises(SimulationFault) as fault:
         simulate.run(kernel, {})
     assert fault.value.diagnostics[0].code == "E-5024"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("jump=32", "jump=64"),  # K steps
+        ("jump=32", "jump=32, offset=128"),
+        ("sbo=1024", "sbo=2048"),
+        ("layout=1", "layout=2"),
+        ("jump=32", "jump=32, base=1"),
+        ("jump=32", "jump=32, first=1, wrap=4, step=32"),
+    ],
+)
+def test_descriptors_that_address_other_elements(ir, right, wrong):
+    kernel = _mma(ir, f"  wgmma.fence (@acc)\n  {MMA.replace(right, wrong, 1)}")
+    found = fault_of(kernel)
+    assert found.code == "E-5024"
+    assert "`t`" in found.message
 
 
 # --------------------------------------------------------------------------------------------------------- copy engine

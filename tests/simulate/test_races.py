@@ -45,7 +45,8 @@ OUT = "copy_tile @t[0:64, 0:64], @y[0:64, 0:64], vector=16, rank_base=0, count=1
 OTHERS_OUT = OUT.replace("count=128", "count=64")  # other warps have other parts
 WAIT = "mbarrier.wait @full, _, %p0"
 MMA = (
-    "wgmma.issue @acc, @t[0:64, 0:64], @u[0:128, 0:64], m=64, n=128, k=64, k_step=16, "
+    "wgmma.issue @acc, @t[0:64, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32), "
+    "@u[0:128, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32), m=64, n=128, k=64, k_step=16, "
     "a_transposed=false, b_transposed=false, accumulate=false"
 )
 MMA_WAIT = "wgmma.wait depth=0, (%f), (@acc)"

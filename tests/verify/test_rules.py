@@ -121,6 +121,8 @@ MUTANTS = {
         "E-6008",
         changed(("for %k: s32, %n {", "%more: s32 = binary add, %n, %1\nfor %k: s32, %more {")),
     ),
+    "descriptors of A step too far": ("E-6013", changed(("jump=32), @b_buf", "jump=64), @b_buf"))),
+    "descriptors of B have another swizzle": ("E-6013", changed(("layout=1, jump=32), m=", "layout=2, jump=32), m="))),
     "a box leaves its tile": ("E-6010", changed(("@a_buf<%slot>[0:64, 0:64]", "@a_buf<%slot>[32:64, 0:64]"))),
 }
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from croq.emit import addresses, registers
-from croq.emit.expressions import Expr, divided, integer, modulo, multiple_of, name, plus, times
+from croq.emit.expressions import Expr, divided, integer, modulo, name, plus, times
 from croq.emit.registry import statement
 from croq.emit.templating import Fields
 from croq.emit.text import call_text
+from croq.ir.core import Value
 from croq.ir.hw import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
-from croq.ir.objects import Buffer, FragRef, View
-from croq.ir.types import BYTES
-from croq.target.sm90 import limits
-from croq.target.sm90.descriptors import Descriptor, Major, describe
+from croq.ir.objects import Buffer, FragRef, Matrix, View
+from croq.target.sm90.descriptors import Descriptor, Major
 from croq.target.sm90.instructions import AccType, InType, Wgmma
+from croq.target.sm90.operands import words
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -67,21 +67,21 @@ def wgmma_issue(emitter: Emitter, op: WgmmaIssue) -> Fields:
     emitter.instructions.add(wgmma)
     blocks, steps = op.m // registers.ROWS, op.k // op.k_step
     emitter.names.push()
-    b = _Operand(emitter, op.b, "mn" if op.b_transposed else "k", op.k_step, "b")
+    assert op.b_matrix is not None
+    b = _Operand(emitter, op.b, op.b_matrix, "mn" if op.b_transposed else "k", "b")
     k = name(emitter.names.declare("k")) if steps > 1 else integer(0)
     starts = [b.start]
     a_text: list[list[str]]
     if isinstance(op.a, View):
-        a = _Operand(emitter, op.a, "mn" if op.a_transposed else "k", op.k_step, "a")
+        assert op.a_matrix is not None
+        a = _Operand(emitter, op.a, op.a_matrix, "mn" if op.a_transposed else "k", "a")
         starts.insert(0, a.start)
-        a_text = [[a.at(k, steps, block * registers.ROWS)] for block in range(blocks)]
+        a_text = [[a.at(k, block)] for block in range(blocks)]
     else:
         a_text = [_register_operand(emitter, op.a, k, block) for block in range(blocks)]
     scale = "1" if op.accumulate else f"{k} > 0" if steps > 1 else "0"
     calls = [
-        call_text(
-            wgmma.name, [registers.block_array(emitter, op.acc, block), *a_text[block], f"{b.at(k, steps, 0)}, {scale}"]
-        )
+        call_text(wgmma.name, [registers.block_array(emitter, op.acc, block), *a_text[block], f"{b.at(k, 0)}, {scale}"])
         for block in range(blocks)
     ]
     emitter.names.pop()
@@ -105,56 +105,30 @@ def _register_operand(emitter: Emitter, ref: FragRef, k: Expr, block: int) -> li
 
 
 class _Operand:
-    """A shared operand: the named words of its descriptors, and the descriptor of each K step."""
+    """A shared operand: the named words of its descriptors, and the descriptor of each instruction."""
 
-    def __init__(self, emitter: Emitter, view: View, major: Major, k_step: int, role: str) -> None:
+    def __init__(self, emitter: Emitter, view: View, matrix: Matrix, major: Major, role: str) -> None:
         assert isinstance(view.root, Buffer)
-        self.buffer, self.major, self.k_step = view.root, major, k_step
-        size = BYTES[self.buffer.type]
-        self.descriptor = describe(self.buffer.rows, self.buffer.cols, size, major, self.buffer.swizzle)
-        self.low, self.high = _words(emitter, self.buffer, self.descriptor)
-        self._col = addresses.row_and_col(self.buffer, addresses.offsets(emitter, view))[1]
+        self.matrix = matrix
+        self.first = emitter.expr(matrix.first) if isinstance(matrix.first, Value) else integer(matrix.first)
+        low, self.high = _words(emitter, view.root, major, matrix)
         self.local = name(emitter.names.declare(role))
-        start = addresses.view_start(emitter, view)
-        self.start = {"name": self.local.text, "address": start.text, "low": self.low}
-        self.extent = view.extents[-1].known or self.buffer.cols
+        terms = [times(emitter.expr(term), scale) for term, scale in zip(matrix.terms, matrix.scales, strict=True)]
+        start = plus(addresses.tile_base(emitter, view), *terms, matrix.offset)
+        self.start = {"name": self.local.text, "address": start.text, "low": low}
 
-    def at(self, k: Expr, steps: int, mn: int) -> str:
-        """The descriptor of K step `k`, for the row block that starts at M index `mn`."""
-        step = plus(self.local, self._k_offset(k, steps), self.descriptor.mn_offset_bytes(mn) // ENCODED)
-        return f"croq::make_descriptor({step}, {self.high})"
-
-    def _k_offset(self, k: Expr, steps: int) -> Expr:
-        """How far K step `k` is from the start, in units of 16 bytes."""
-        d = self.descriptor
-        slab = d.slab_bytes // ENCODED
-        if self.major == "mn":
-            return times(k, d.k_step_offset_bytes(1) // ENCODED if d.k_steps > 1 else 0)
-        if d.row_bytes < limits.WGMMA_K_BYTES:  # a step spans two slabs
-            return times(k, limits.WGMMA_K_BYTES // d.row_bytes * slab)
-        step, per_slab = limits.WGMMA_K_BYTES // ENCODED, d.row_bytes // limits.WGMMA_K_BYTES
-        left = self._steps_left(per_slab)
-        if steps <= left:
-            return times(k, step)
-        if left != per_slab:
-            raise ValueError(f"a K range of `{self.buffer.name}` that starts inside a slab and leaves it")
-        if per_slab == 1:
-            return times(k, slab)
-        return plus(times(divided(k, per_slab), slab), times(modulo(k, per_slab), step))
-
-    def _steps_left(self, per_slab: int) -> int:
-        """K steps from the start to the end of its slab."""
-        slab_cols = per_slab * self.k_step
-        if self._col.const is not None:
-            return per_slab - self._col.const % slab_cols // self.k_step
-        if multiple_of(self._col, slab_cols) or self.extent % slab_cols == 0:
-            return per_slab
-        return max(1, self.extent // self.k_step)  # a part of a slab, at a multiple of its own size
+    def at(self, k: Expr, block: int) -> str:
+        """The descriptor of row block `block` and K step `k`."""
+        matrix, step = self.matrix, plus(self.first, k)
+        far = times(divided(step, matrix.wrap), matrix.jump // ENCODED)
+        near = times(modulo(step, matrix.wrap), matrix.step // ENCODED)
+        word = plus(self.local, far, near, block * matrix.block // ENCODED)
+        return f"croq::make_descriptor({word}, {self.high})"
 
 
-def _words(emitter: Emitter, buffer: Buffer, descriptor: Descriptor) -> tuple[str, str]:
+def _words(emitter: Emitter, buffer: Buffer, major: Major, matrix: Matrix) -> tuple[str, str]:
     """The names of the descriptor's constant words, declared with the kernel's constants."""
-    key = (buffer, descriptor)
+    key = (buffer, major, words(matrix))
     if key not in emitter.descriptors:
         base = emitter.places.addresses[buffer]
         emitter.descriptors[key] = emitter.reserve_constant(f"{base}_desc")
@@ -162,6 +136,6 @@ def _words(emitter: Emitter, buffer: Buffer, descriptor: Descriptor) -> tuple[st
     return f"{base}_lo", f"{base}_hi"
 
 
-def major_text(descriptor: Descriptor) -> str:
-    swizzle = f"{descriptor.row_bytes}-byte swizzle" if descriptor.layout_type else "no swizzle"
-    return f"{'K' if descriptor.major == 'k' else 'MN'}-major, {swizzle}"
+def major_text(major: Major, descriptor: Descriptor) -> str:
+    swizzle = f"{descriptor.width}-byte swizzle" if descriptor.layout else "no swizzle"
+    return f"{'K' if major == 'k' else 'MN'}-major, {swizzle}"

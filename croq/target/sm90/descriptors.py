@@ -1,8 +1,8 @@
-"""WGMMA matrix descriptors of tiles in the slab layout of `swizzle.py`.
+"""WGMMA matrix descriptors: what they hold for a tile in the slab layout of `swizzle.py`, and what the chip reads then.
 
 A descriptor names one operand of one instruction: 64 x K of A or K x N of B, K being 32 bytes. It holds the start
-address, two strides and the swizzle; the canonical layouts, in units of 16 bytes (T elements), are (PTX ISA,
-"Canonical Layouts"):
+address, two strides, the base offset and the swizzle; the canonical layouts, in units of 16 bytes (T elements), are
+(PTX ISA, "Canonical Layouts"):
 
     K-major   none   ((8, m), (T, 2k)) : ((1T, SBO), (1, LBO))
               W      ((8, m), (T, 2k)) : ((W/16 T, SBO), (1, T))            LBO unused, 1
@@ -11,17 +11,15 @@ address, two strides and the swizzle; the canonical layouts, in units of 16 byte
 
 Matched with a tile of `rows` rows in slabs of W bytes (16 for "none"), whose slabs lie rows * W bytes apart:
 
-  rule K-W      rows are M or N. Eight rows are 8 * W bytes: SBO = 8 W. A K step moves 32 bytes within the slab; when
-                the slab is used up, the next one follows.
+  rule K-W      rows are M or N. Eight rows are 8 * W bytes: SBO = 8 W.
   rule K-none   eight rows are 128 bytes: SBO = 128; the second 16 bytes of K lie one slab on: LBO = rows * 16.
-                A K step moves two slabs.
   rule MN-W     rows are K. Eight rows are 8 * W bytes: SBO = 8 W; the next W bytes of M or N lie one slab on:
-                LBO = rows * W. A K step of 16 rows moves 16 W bytes.
+                LBO = rows * W.
   rule MN-none  eight rows are 128 bytes: LBO = 128; the next 16 bytes of M or N lie one slab on: SBO = rows * 16.
-                A K step of 16 rows moves 256 bytes.
 
-Stepping the start address inside a swizzle pattern is right because the pattern is one of addresses; the base-offset
-field stays 0 as long as tiles start on a pattern boundary. Both 128-byte cases are verified by results on an H200.
+The swizzle is an XOR of address bits. Starting inside a row of the pattern is therefore right, and the base-offset
+field stays 0 as long as operands start on a repeat of 8 rows (passes/operands.py). Both 128-byte cases are verified by
+results on an H200.
 """
 
 from __future__ import annotations
@@ -29,52 +27,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from croq.target.sm90 import limits
-from croq.target.sm90.swizzle import CHUNK, PATTERN_ROWS, check_width
+from croq.target.sm90.swizzle import CHUNK, PATTERN_ROWS, check_width, swizzle_offset
 
 Major = Literal["k", "mn"]
 
 # PTX ISA, "Matrix Descriptor Format", bits 62-63
 LAYOUT_TYPE = {16: 0, 128: 1, 64: 2, 32: 3}
+WIDTH = {layout: width for width, layout in LAYOUT_TYPE.items()}
 UNUSED_LBO = 16  # encodes as 1, which the ISA says is assumed
 MAX_ENCODED = 0x3FFF  # fourteen bits
 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """The descriptors of one tile; `lbo` and `sbo` in bytes, as the PTX ISA names them.
-
-    `row_bytes` is the width of a slab, `slab_bytes` the distance to the next one, `k_steps` the number of
-    instructions that the whole K of the tile takes.
-    """
+    """A descriptor but for its start address; `lbo` and `sbo` in bytes, as the PTX ISA names them."""
 
     lbo: int
     sbo: int
-    layout_type: int
-    major: Major
-    elem_bytes: int
-    row_bytes: int
-    slab_bytes: int
-    k_steps: int
+    layout: int
+    base: int = 0
 
-    def k_step_offset_bytes(self, step: int) -> int:
-        """Bytes from the tile's start to the operand of K step `step`."""
-        if not 0 <= step < self.k_steps:
-            raise ValueError(f"K step {step} of {self.k_steps}")
-        if self.major == "k":
-            slab, within = divmod(step * limits.WGMMA_K_BYTES, self.row_bytes)
-            return slab * self.slab_bytes + within
-        return step * (limits.WGMMA_K_BYTES // self.elem_bytes) * self.row_bytes
-
-    def mn_offset_bytes(self, start: int) -> int:
-        """Bytes from the tile's start to M or N index `start`, at which an instruction's operand may begin.
-
-        K-major: a multiple of 8 rows. MN-major: a multiple of one slab's columns. Raises ValueError otherwise.
-        """
-        unit = PATTERN_ROWS if self.major == "k" else self.row_bytes // self.elem_bytes
-        if start % unit:
-            raise ValueError(f"an operand cannot begin at {start}, which is no multiple of {unit}")
-        return start * self.row_bytes if self.major == "k" else start // unit * self.slab_bytes
+    @property
+    def width(self) -> int:
+        """Bytes in a row of the pattern."""
+        return WIDTH[self.layout]
 
     @property
     def low_word(self) -> int:
@@ -83,8 +63,8 @@ class Descriptor:
 
     @property
     def high_word(self) -> int:
-        """Bits 32-63: SBO in bits 32-45, the layout in 62-63."""
-        return (self.sbo >> 4) | (self.layout_type << 30)
+        """Bits 32-63: SBO in bits 32-45, the base offset in 49-51, the layout in 62-63."""
+        return (self.sbo >> 4) | self.base << 17 | self.layout << 30
 
     def encode(self, address: int) -> int:
         """The 64-bit descriptor for an operand that starts at shared-window `address`."""
@@ -96,42 +76,52 @@ def describe(rows: int, cols: int, elem_bytes: int, major: Major, swizzle: int) 
 
     `major` "k": rows are M or N and cols are K. "mn": rows are K and cols are M or N (16-bit types only). `swizzle`:
     32, 64 or 128; 16 for the unswizzled slab layout (core matrices). Raises ValueError for what no descriptor can
-    describe: a plain row-major tile (0), K that is no whole number of steps, rows in broken groups of eight, offsets
-    over 2^18.
+    describe: a plain row-major tile (0), slabs that are cut or do not start on a repeat, offsets over 2^18.
     """
     check_width(swizzle)
     if swizzle == 0:
         raise ValueError("WGMMA cannot read a plain row-major tile; it needs a swizzle, or slabs of 16 bytes")
-    if rows % PATTERN_ROWS:
-        raise ValueError(f"{rows} rows, which is no multiple of {PATTERN_ROWS}")
     if (cols * elem_bytes) % swizzle:
         raise ValueError(f"rows of {cols * elem_bytes} bytes, which is no multiple of the {swizzle}-byte slab")
-    return _k_major(rows, cols, elem_bytes, swizzle) if major == "k" else _mn_major(rows, elem_bytes, swizzle)
-
-
-def _k_major(rows: int, cols: int, elem_bytes: int, width: int) -> Descriptor:
-    k_bytes = cols * elem_bytes
-    if k_bytes % limits.WGMMA_K_BYTES:
-        raise ValueError(f"K of {k_bytes} bytes, which is no multiple of {limits.WGMMA_K_BYTES}")
-    slab = rows * width
-    lbo = slab if width == CHUNK else UNUSED_LBO
-    k_steps = k_bytes // limits.WGMMA_K_BYTES
-    return _checked(Descriptor(lbo, PATTERN_ROWS * width, LAYOUT_TYPE[width], "k", elem_bytes, width, slab, k_steps))
-
-
-def _mn_major(rows: int, elem_bytes: int, width: int) -> Descriptor:
-    if elem_bytes != 2:
+    if rows % PATTERN_ROWS and cols * elem_bytes > swizzle:
+        raise ValueError(f"{rows} rows in several slabs, which is no multiple of {PATTERN_ROWS}")
+    if major == "mn" and elem_bytes != 2:
         raise ValueError(f"an MN-major operand of {elem_bytes}-byte elements; only 16-bit types have it")
-    k_per_step = limits.WGMMA_K_BYTES // elem_bytes
-    if rows % k_per_step:
-        raise ValueError(f"K of {rows}, which is no multiple of {k_per_step}")
-    slab, pattern = rows * width, PATTERN_ROWS * width
-    lbo, sbo = (pattern, slab) if width == CHUNK else (slab, pattern)  # the ISA swaps the two for "none"
-    return _checked(Descriptor(lbo, sbo, LAYOUT_TYPE[width], "mn", elem_bytes, width, slab, rows // k_per_step))
-
-
-def _checked(descriptor: Descriptor) -> Descriptor:
-    for what, value in (("leading", descriptor.lbo), ("stride", descriptor.sbo)):
+    slab, pattern = rows * swizzle, PATTERN_ROWS * swizzle
+    if major == "k":
+        lbo, sbo = slab if swizzle == CHUNK else UNUSED_LBO, pattern
+    else:
+        lbo, sbo = (pattern, slab) if swizzle == CHUNK else (slab, pattern)  # the ISA swaps the two for "none"
+    for what, value in (("leading", lbo), ("stride", sbo)):
         if value >> 4 > MAX_ENCODED:
             raise ValueError(f"a {what} dimension offset of {value} bytes, which the descriptor cannot hold")
-    return descriptor
+    return Descriptor(lbo, sbo, LAYOUT_TYPE[swizzle])
+
+
+def decode(word: int) -> tuple[int, Descriptor]:
+    """Start address and the other fields of a 64-bit descriptor."""
+    lbo, sbo = (word >> 16 & MAX_ENCODED) << 4, (word >> 32 & MAX_ENCODED) << 4
+    return (word & MAX_ENCODED) << 4, Descriptor(lbo, sbo, word >> 62 & 3, word >> 49 & 7)
+
+
+def chunks_read(word: int, major: Major, mn: int, elem_bytes: int) -> NDArray[np.int64]:
+    """Addresses of the 16-byte chunks that an instruction with the descriptor `word` reads of `mn` rows or columns.
+
+    K-major: [mn, 2], a chunk being neighbours along K. MN-major: [K, mn / T], neighbours along M or N. Raises
+    ValueError for a base offset, which croq never makes.
+    """
+    start, fields = decode(word)
+    if fields.base:
+        raise ValueError(f"a base offset of {fields.base}")
+    unswizzled, width = fields.layout == 0, fields.width
+    if major == "k":
+        row = np.arange(mn, dtype=np.int64)[:, None]
+        column = np.arange(limits.WGMMA_K_BYTES // CHUNK, dtype=np.int64) * (fields.lbo if unswizzled else CHUNK)
+        linear = start + row % PATTERN_ROWS * width + row // PATTERN_ROWS * fields.sbo + column
+    else:
+        near, far = (fields.lbo, fields.sbo) if unswizzled else (fields.sbo, fields.lbo)
+        row = np.arange(limits.WGMMA_K_BYTES // elem_bytes, dtype=np.int64)[:, None]
+        chunk = np.arange(mn * elem_bytes // CHUNK, dtype=np.int64)
+        column = chunk % (width // CHUNK) * CHUNK + chunk // (width // CHUNK) * far
+        linear = start + row % PATTERN_ROWS * width + row // PATTERN_ROWS * near + column
+    return swizzle_offset(linear, width)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from croq.ir.hw import NamedBarrierArrive, NamedBarrierSync, SetMaxNReg, WgmmaIssue
-from croq.ir.objects import View
+from croq.ir.objects import Matrix, View
 from croq.ir.types import BYTES
 from croq.ir.verify import check
 from croq.target.sm90 import limits
+from croq.target.sm90.descriptors import MAX_ENCODED
 
 
 @check(WgmmaIssue)
@@ -22,6 +23,20 @@ def wgmma(op: WgmmaIssue) -> Iterator[str]:
         yield f"a transposed operand of {type}"
     if not isinstance(op.a, View) and op.a_transposed:
         yield "a transposed operand in registers"
+    for name, matrix in (("a", op.a_matrix), ("b", op.b_matrix)):
+        if matrix is not None:
+            yield from _matrix(name, matrix)
+
+
+def _matrix(name: str, matrix: Matrix) -> Iterator[str]:
+    """What a descriptor can hold; its start counts in units of 16 bytes."""
+    if not 0 <= matrix.layout < 4 or not 0 <= matrix.base < 8 or matrix.wrap < 1:
+        yield f"the fields of the descriptors of `{name}`"
+    bytes_ = (matrix.lbo, matrix.sbo, matrix.offset, matrix.block, matrix.jump, matrix.step)
+    if any(value < 0 or value % 16 or value >> 4 > MAX_ENCODED for value in bytes_):
+        yield f"offsets of the descriptors of `{name}` that are no multiples of 16 below 2^18"
+    if len(matrix.terms) != len(matrix.scales):
+        yield f"{len(matrix.terms)} terms and {len(matrix.scales)} scales of the descriptors of `{name}`"
 
 
 @check(SetMaxNReg)

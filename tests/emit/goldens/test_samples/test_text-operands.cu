@@ -42,7 +42,7 @@ k() {
   }
   {
     // acc[64, 64] += k_major[64, 16] * k_major[64, 16]^T: 1 step of 16
-    const u32 a = croq::descriptor_word(k_major + b * w * 2 / 32 * 2048 + b * w * 2 % 32, k_major_desc_lo);
+    const u32 a = croq::descriptor_word(k_major + b * 2048, k_major_desc_lo);
     const u32 b_2 = croq::descriptor_word(k_major, k_major_desc_lo);
     wgmma_m64n64k16_f16_ss(acc,
                            croq::make_descriptor(a, k_major_desc_hi),
