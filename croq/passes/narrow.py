@@ -11,6 +11,8 @@ Rules
         meets again behind such a block.
     N3  A block that counts in a variable which the role uses elsewhere stays with all threads: they need the count.
     N4  Register requests stay with the whole warpgroup (PTX ISA, "setmaxnreg").
+    N5  In a role of N2 no wait needs to stand at the end of a block: wherever one issues for all who wait, that thread
+        alone waits, and what counts or computes stays with all. Its warp meets again before what comes next.
 
 Needs: moves (who issues is decided). Changes participation only: `threads` of what it narrows; the elections inside
 fall.
@@ -31,12 +33,11 @@ from croq.ir.hw import (
     Elect,
     MbarrierExpectTx,
     MbarrierWait,
-    NamedBarrierArrive,
     NamedBarrierSync,
     Section,
     WarpSync,
 )
-from croq.ir.objects import Kernel, Variable
+from croq.ir.objects import Buffer, Kernel, Variable
 from croq.ir.rewrite import Builder, rewrite_blocks
 from croq.ir.scalar import Break, Continue, For, If, LoadElement, VarDeclare, VarGet, VarSet, While
 from croq.ir.tile import SetReg
@@ -44,7 +45,7 @@ from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
 
 _ISSUE = (BulkTensorLoad, BulkTensorStore, BulkCommit, BulkWait, MbarrierExpectTx)
-_HARMLESS = (SetReg, NamedBarrierSync, NamedBarrierArrive, WarpSync)
+_HARMLESS = (SetReg, NamedBarrierSync, WarpSync)  # not an arrival: who arrives without a wait may rely on others
 _SCALAR = (VarDeclare, VarGet, VarSet, LoadElement, Break, Continue, For, If, While)
 
 
@@ -61,6 +62,8 @@ def _visit(kernel: Kernel, block: Block, in_loop: bool) -> None:
         if isinstance(op, Section) and op.role and op.threads is not None and len(op.threads) > 1:
             if all(_feeds(inner) or isinstance(inner, _HARMLESS) for inner in op.body.walk()):
                 _narrow_blocks(kernel, op, op.body)
+                if not any(_reads_shared(inner) for inner in op.body.walk()):
+                    _wait_alone(op, op.body)
             elif not in_loop:
                 _narrow(kernel, op, op.body)
         else:
@@ -70,13 +73,69 @@ def _visit(kernel: Kernel, block: Block, in_loop: bool) -> None:
 
 def _narrow_blocks(kernel: Kernel, role: Section, block: Block) -> None:
     """N2."""
+    before = block.ops
     if _narrow(kernel, role, block):
         if block is not role.body:
             block.ops.append(WarpSync(threads=block.ops[0].threads))
-        return
-    for op in block.ops:
+        before = block.ops[: next(n for n, op in enumerate(block.ops) if op not in before)]
+    for op in before:
         for region in op.regions():
             _narrow_blocks(kernel, role, region)
+
+
+def _reads_shared(op: Op) -> bool:
+    """By several threads: each of them must have waited for what it reads."""
+    shared = isinstance(op, LoadElement) and isinstance(op.view.root, Buffer)
+    return shared and (op.threads is None or len(op.threads) > 1)
+
+
+def _wait_alone(role: Section, block: Block) -> None:
+    """N5: the block's waits for the one who issues, gathered with what that thread does next."""
+    for op in block.ops:
+        for region in () if isinstance(op, Elect) else op.regions():
+            _wait_alone(role, region)
+    issuers = _issuers(role)
+    result: list[Op] = []
+    alone: Elect | None = None  # run by the issuer, with a wait in it
+    for op in block.ops:
+        thread = _issuer_of(op, issuers)
+        if thread is not None and isinstance(op, MbarrierWait) and alone is None:
+            alone = Elect("set", thread, Block([]), span=op.span, threads=op.threads)
+            result.append(alone)
+            _note(op, thread)
+        if alone is None:
+            result.append(op)
+        elif thread is not None and thread == alone.thread:
+            alone.body.ops += _of_one(op, thread)
+        elif op.PURE or isinstance(op, VarGet):
+            result.insert(len(result) - 1, op)  # it depends on nothing that the issuer does
+        else:
+            result += [WarpSync(threads=alone.threads), op]
+            alone = None
+    block.ops = result if alone is None else [*result, WarpSync(threads=alone.threads)]
+
+
+def _issuer_of(op: Op, issuers: set[int]) -> int | None:
+    """Who issues for the threads that wait here, where it is one of several; or who is elected here."""
+    if isinstance(op, Elect):
+        return op.thread
+    if not isinstance(op, MbarrierWait) or op.threads is None or len(op.threads) == 1:
+        return None
+    own = [thread for thread in issuers if thread in op.threads]
+    return own[0] if len(own) == 1 else None
+
+
+def _of_one(op: Op, thread: int) -> list[Op]:
+    if isinstance(op, Elect):
+        return op.body.ops
+    op.threads = ThreadSet(((thread, thread + 1),))
+    return [op]
+
+
+def _note(op: MbarrierWait, thread: int) -> None:
+    """In the plan."""
+    line = f" at line {op.span.line}" if op.span is not None else ""
+    op.event.why += f"; the wait{line} is for thread {thread} alone, which issues for its role (N5)"
 
 
 def _narrow(kernel: Kernel, role: Section, block: Block) -> bool:

@@ -17,6 +17,7 @@ from croq.passes.mma import MmaLowering
 from croq.passes.moves import Moves
 from croq.passes.narrow import Narrow
 from croq.passes.operands import Operands
+from croq.passes.pace import Pace
 from croq.passes.participants import Participants
 from croq.passes.prologue import Prologue
 from croq.passes.registers import Registers
@@ -43,6 +44,7 @@ def passes() -> list[Pass]:
         Releases(),  # a check; after futures, whose waits know what they complete
         Registers(),
         Reuse(),  # after moves and mma, whose barriers may do; before fences, which look at barriers
+        Pace(),  # after all that makes barriers for another reason; before fences
         Fences(),  # after moves and mma: it looks at the stores and barriers that they made
         SharedMemory(),  # after events: only they know how many barriers there are
         Simplify(),  # after everything that computes slots, parities and coordinates

@@ -61,7 +61,9 @@ def _guards(body: Block) -> dict[Buffer, list[frozenset[Event]]]:
                 waited.add(named)
             elif isinstance(op, (Elect, BulkTensorLoad)):
                 for inner in [op, *(o for region in op.regions() for o in region.walk())]:
-                    if isinstance(inner, BulkTensorLoad) and isinstance(inner.dest.root, Buffer) and waited:
+                    if isinstance(inner, MbarrierWait) and inner.event.ready:  # of who issues alone
+                        waited.add(inner.event)
+                    elif isinstance(inner, BulkTensorLoad) and isinstance(inner.dest.root, Buffer) and waited:
                         found[inner.dest.root].append(frozenset(waited))
             else:
                 for region in op.regions():
