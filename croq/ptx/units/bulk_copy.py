@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from croq.ptx.units import float_arithmetic
 from croq.ptx.units.fault import require
 
 ALIGNMENT = 16
@@ -56,10 +57,25 @@ def _wrapping_dec(old: NDArray[Any], bound: NDArray[Any]) -> NDArray[Any]:
     return np.where((old == 0) | (old > bound), bound, old - 1).astype(old.dtype)
 
 
+def _sum(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    if old.dtype.kind in "iu":
+        wrapped: NDArray[Any] = old + new
+        return wrapped
+    return float_arithmetic.add(old, new, ftz=old.dtype == np.float32)
+
+
+def _least(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    return np.minimum(old, new) if old.dtype.kind in "iu" else float_arithmetic.minimum(old, new)
+
+
+def _greatest(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    return np.maximum(old, new) if old.dtype.kind in "iu" else float_arithmetic.maximum(old, new)
+
+
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda old, new: (old + new).astype(old.dtype),
-    "min": np.fmin,  # PTX ISA, atom/red: as min and max, the number where one operand is NaN
-    "max": np.fmax,
+    "add": _sum,
+    "min": _least,
+    "max": _greatest,
     "inc": _wrapping_inc,
     "dec": _wrapping_dec,
     "and": np.bitwise_and,
@@ -71,13 +87,12 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 def reduced(operation: str, dtype: str, old: NDArray[np.uint8], new: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Element by element `old operation new`, both [n, element bytes]. Faults: `reduction-type`.
 
-    Additions of f16 and bf16 round once and keep subnormals (`.noftz`); inc and dec wrap as `atom.inc` and `atom.dec`.
+    Additions of f32 flush subnormals, those of f16 and bf16 (`.noftz`) do not; inc and dec wrap at the bound `new`.
     """
     require(
         dtype in REDUCTION_TYPES.get(operation, set()), "reduction-type", f"no bulk reduction `{operation}` of {dtype}"
     )
     kind = np.dtype(_DTYPES[dtype])
     a, b = (np.ascontiguousarray(x).view(kind) for x in (old, new))
-    with np.errstate(all="ignore"):
-        result = _OPERATIONS[operation](a, b)
-    return np.ascontiguousarray(result.astype(kind, copy=False)).view(np.uint8)
+    result: NDArray[np.uint8] = np.ascontiguousarray(_OPERATIONS[operation](a, b)).view(np.uint8)
+    return result

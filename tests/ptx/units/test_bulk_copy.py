@@ -38,6 +38,11 @@ def test_narrow_floats_round_once() -> None:
     assert apply("max", "bf16", [np.nan, 1.0], [2.0, np.nan], ml_dtypes.bfloat16) == [2.0, 1.0]
 
 
+def test_additions_of_f32_flush_subnormals() -> None:
+    assert apply("add", "f32", [2.0**-130, 1.0], [2.0**-130, 2.0**-24], np.float32) == [0.0, 1.0]
+    assert apply("add", "f16", [2.0**-24], [2.0**-24], np.float16) == [2.0**-23]
+
+
 @pytest.mark.parametrize(("operation", "dtype"), [("min", "f32"), ("inc", "s32"), ("and", "f16"), ("mul", "f32")])
 def test_types_that_no_reduction_has(operation: str, dtype: str) -> None:
     with pytest.raises(UnitFault, match="no bulk reduction"):
