@@ -8,6 +8,9 @@ Rules (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; hopper.md se
         block in between: the first K-step overwrites instead (scale-d = 0), and no register is zeroed.
     A4  M is a multiple of 64 (row blocks are issued one after the other), N a multiple of 8 up to 256, K a multiple of
         the step of 32 bytes; all four warps of a warpgroup execute it (E-1113).
+    A5  An MMA of a unit larger than a warpgroup is executed by each warpgroup of it, and each computes all its rows.
+        That is what the program says where tiles or accumulator are chosen by the thread index; where nothing tells
+        the warpgroups apart, it would have them compute one accumulator several times (E-1113).
 
 Needs: participants, fragments. Leaves no `mma`; waits are still `future.wait`, operands have no addresses yet.
 """
@@ -19,14 +22,15 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import RegFill, WgmmaCommit, WgmmaFence, WgmmaIssue
+from croq.ir.hw import RegFill, Section, WgmmaCommit, WgmmaFence, WgmmaIssue
 from croq.ir.objects import Fragment, FragRef, Kernel, View
 from croq.ir.rewrite import constant
 from croq.ir.scalar import Break, Continue, For, While
 from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
+from croq.passes.apart import Apart
 from croq.passes.base import Pass
-from croq.target.sm90.limits import WGMMA_K_BYTES, WGMMA_M, WGMMA_N
+from croq.target.sm90.limits import WARPGROUP_SIZE, WGMMA_K_BYTES, WGMMA_M, WGMMA_N
 
 OPERAND_TYPES = frozenset({"bf16", "f16", "tf32", "f8_e4m3", "f8_e5m2"})
 
@@ -36,18 +40,23 @@ class MmaLowering(Pass):
     name: ClassVar[str] = "mma"
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        _block(kernel.body, sink)
+        _block(kernel.body, sink, None if _one_warpgroup(kernel) else Apart(kernel))
 
 
-def _block(block: Block, sink: Sink) -> None:
+def _one_warpgroup(kernel: Kernel) -> bool:
+    return kernel.threads <= WARPGROUP_SIZE
+
+
+def _block(block: Block, sink: Sink, several: Apart | None) -> None:
+    """`several`: what tells threads apart, where the code is not that of one warpgroup."""
     overwrites = _foldable_fills(block)
     dropped = set(overwrites.values())
     result: list[Op] = []
     for op in block.ops:
         for region in op.regions():
-            _block(region, sink)
+            _block(region, sink, None if isinstance(op, Section) and op.level == "group-4" else several)
         if isinstance(op, Mma):
-            result += _lower(op, accumulate=op not in overwrites, sink=sink)
+            result += _lower(op, accumulate=op not in overwrites, several=several, sink=sink)
         elif op not in dropped:
             result.append(op)
     block.ops[:] = result
@@ -87,8 +96,8 @@ def touched_fragments(op: Op) -> set[Fragment]:
     return found
 
 
-def _lower(op: Mma, accumulate: bool, sink: Sink) -> list[Op]:
-    if not _legal(op, sink):
+def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list[Op]:
+    if not _legal(op, several, sink):
         return []
     a_type = _type(op.a)
     assert op.acc.frag.shape is not None
@@ -134,13 +143,29 @@ def _k_extent(op: Mma) -> int:
     return shape[0] if op.a_layout == "col" else shape[1]
 
 
-def _legal(op: Mma, sink: Sink) -> bool:
-    problem = _problem(op)
+def _legal(op: Mma, several: Apart | None, sink: Sink) -> bool:
+    problem = _participation(op, several) or _problem(op)
     if problem is None:
         return True
     message, note, hint = problem
     sink.error("E-1113", op.span, message, notes=[note], hint=hint)
     return False
+
+
+def _participation(op: Mma, several: Apart | None) -> tuple[str, str, str] | None:
+    """Who executes it, of A4; and A5."""
+    if op.threads is None or not op.threads.whole_warpgroups():
+        who = "threads known only at run time" if op.threads is None else f"threads {op.threads}"
+        narrow = "move it out of the block that narrows the threads, or let a warpgroup compute: `t by 128 : thread`"
+        return f"this MMA is executed by {who}, not by whole warpgroups", "WGMMA is a collective of 128 threads", narrow
+    count = len(op.threads) // WARPGROUP_SIZE
+    if several is None or count == 1 or several.mma(op):
+        return None
+    return (
+        f"this MMA is executed by {count} warpgroups, and nothing tells them apart",
+        "an MMA is one warpgroup's; each of them would compute all its rows",
+        f"let each compute its own rows: `parallel p by {count} : group-4, t by 128 : thread`, with tiles `.at(p, ..)`",
+    )
 
 
 def _problem(op: Mma) -> tuple[str, str, str] | None:
@@ -152,13 +177,6 @@ def _problem(op: Mma) -> tuple[str, str, str] | None:
             "the operands of an MMA are two-dimensional tiles of constant shape",
             "tiles are cut at compile time",
             "use constant extents",
-        )
-    if op.threads is None or not op.threads.whole_warpgroups():
-        who = "threads known only at run time" if op.threads is None else f"threads {op.threads}"
-        return (
-            f"this MMA is executed by {who}, not by whole warpgroups",
-            "WGMMA is a collective of 128 threads (PTX ISA)",
-            "move it out of the block that narrows the threads",
         )
     if element not in OPERAND_TYPES:
         return (

@@ -1,4 +1,4 @@
-"""Passes `mma` (A1 to A4), `futures` (F1 to F5) and `releases` (L1, L2)."""
+"""Passes `mma` (A1 to A5), `futures` (F1 to F5) and `releases` (L1, L2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from croq.ir.hw import RegFill, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Kernel
-from tests.passes.helpers import codes, every, lower, names, reported, warpgroups
+from tests.passes.helpers import codes, every, lower, names, program, reported, warpgroups
 
 TILES = "shared f16 [64, 64] a;\nshared f16 [64, 64] b;\nshared f16 [128, 64] tall;\n"
 TWO = "frag f32 [64, 64] x {0.0f}; frag f32 [64, 64] y {0.0f};\n"
@@ -93,6 +93,40 @@ def test_shapes_of_the_instructions() -> None:
 )
 def test_what_wgmma_cannot_do(body: str) -> None:
     assert refused("x = mma.fill.f32 0.0f;\n" + body, TILES) == "E-1113"
+
+
+# ------------------------------------------------------------------------------------------------------------------- A5
+def _cta(body: str, threads: int = 256) -> str:
+    """One CTA whose threads are in no warpgroup level."""
+    return program(f"parallel t by {threads} : thread {{\n{TILES}w = t / 128;\nx = mma.fill.f32 0.0f;\n{body}\n}}")
+
+
+@pytest.mark.parametrize("body", ["mma.row.row x, tall, b; //!", "mma.row.row x, a, b; //!",
+                                  "apply {i, j} in x.span { x.at(i, j) = i; }\nmma.row.row x, a, b; //!"])  # fmt: skip
+def test_warpgroups_that_nothing_tells_apart(body: str) -> None:
+    code, message = reported(_cta(body))
+    assert code == "E-1113" and "2 warpgroups" in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mma.row.row x, tall.subspan(64, 64).at(w, 0), b;",
+        "inthreads (t < 128) { mma.row.row x, a, b; }",
+        "apply {i, j} in x.span { x.at(i, j) = w; }\nmma.row.row x, a, b;",
+        # the second MMA is told apart by what the first has made
+        "mma.row.row x, tall.subspan(64, 64).at(w, 0), b; frag f16 [64, 64] p; y = mma.fill.f32 0.0f;\n"
+        "apply {i, j} in x.span { p.at(i, j) = __to<f16>(x.at(i, j)); } mma.row.col y, p, b;",
+    ],
+    ids=["tiles", "one-warpgroup", "accumulator", "register-operand"],
+)
+def test_warpgroups_that_the_thread_index_tells_apart(body: str) -> None:
+    assert every(lower(_cta(body)), WgmmaIssue)
+
+
+@pytest.mark.parametrize("threads", [1, 32, 64, 160])
+def test_an_mma_wants_whole_warpgroups(threads: int) -> None:
+    assert reported(_cta("mma.row.row x, a, b; //!", threads))[0] == "E-1113"
 
 
 # ------------------------------------------------------------------------------------------------------- F1, F2, F3, F5

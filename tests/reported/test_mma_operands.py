@@ -1,4 +1,4 @@
-"""Programs that were proved and simulated right, and were wrong on the chip: tiles along K that cross swizzle slabs."""
+"""MMAs that were proved and are wrong on the chip: tiles along K that cross swizzle slabs; an MMA of two warpgroups."""
 
 from __future__ import annotations
 
@@ -29,3 +29,9 @@ def test_tiles_that_cross_slabs(name: str, k: int, part: slice) -> None:
     want = given["a"][:, part].astype(np.float64) @ given["b"].astype(np.float64).T
     np.testing.assert_array_equal(given["c"], want)
     assert not [d for d in croq.check(path) if d.severity == "error"]
+
+
+def test_one_mma_for_two_warpgroups_is_refused() -> None:
+    (found,) = croq.check(FOLDER / "cta_mma.co")
+    assert found.code == "E-1113" and found.span is not None and found.span.line == 7
+    assert found.hint is not None and "group-4" in found.hint
