@@ -132,5 +132,6 @@ def _float_to_float(values: Array, source: str, target: str, rounding: str, satf
     exact = exact and FORMATS[source].exponent_min >= FORMATS[target].exponent_min
     require(bool(rounding) or exact, "rounding", f"cvt.{target}.{source} has no rounding")
     if (source, target, rounding, satfinite) == ("f32", "bf16", "rn", False):  # the one that kernels are full of
-        return canonical(values.astype(FORMATS["bf16"].dtype), "bf16")
+        with np.errstate(all="ignore"):
+            return canonical(values.astype(FORMATS["bf16"].dtype), "bf16")
     return rounded(widened(values), target, rounding or "rn", satfinite=satfinite)

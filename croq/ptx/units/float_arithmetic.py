@@ -129,12 +129,13 @@ def _extreme(a: Array, b: Array, least: bool, nan: bool, ftz: bool, xorsign_abs:
     if xorsign_abs:
         a, b = np.abs(a), np.abs(b)
     with np.errstate(all="ignore"):
+        no_a, no_b = np.isnan(a), np.isnan(b)
         first = (a < b) | ((a == b) & np.signbit(a)) if least else (a > b) | ((a == b) & ~np.signbit(a))
-    picked = np.where(np.isnan(a), b, np.where(first | np.isnan(b), a, b))
+    picked = np.where(no_a, b, np.where(first | no_b, a, b))
     if xorsign_abs:
         picked = np.where(sign, -picked, picked)
     if nan:
-        picked = np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), picked)
+        picked = np.where(no_a | no_b, a.dtype.type(np.nan), picked)
     return canonical(picked, _NAMES[a.dtype])
 
 

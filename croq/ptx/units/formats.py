@@ -52,8 +52,9 @@ ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
 
 def widened(values: Array) -> Doubles:
-    """Any float array as float64, exactly."""
-    return values.astype(np.float64)
+    """Any float array as float64, exactly; a signalling NaN becomes a quiet one without a warning."""
+    with np.errstate(invalid="ignore"):
+        return values.astype(np.float64)
 
 
 def rounded(values: Doubles, name: str, rounding: str = "rn", *, satfinite: bool = False) -> Array:
@@ -78,7 +79,8 @@ def rounded(values: Doubles, name: str, rounding: str = "rn", *, satfinite: bool
 def canonical(values: Array, name: str) -> Array:
     """`values` with the canonical NaN of format `name` for every NaN, in place."""
     form = FORMATS[name]
-    nan = np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        nan = np.isnan(values)
     if nan.any():
         values.view(form.bits_dtype)[nan] = form.nan
     return values
