@@ -32,6 +32,16 @@ class Judgement:
     def proved(self) -> bool:
         return self.source.proved and self.lowered.proved
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What a proof takes for granted of this kernel."""
+        return tuple(dict.fromkeys((*self.source.assumes, *self.lowered.assumes))) if self.proved else ()
+
+    @property
+    def bugs(self) -> list[Exception]:
+        """Failures of the verifier itself."""
+        return [verdict.bug for verdict in (self.source, self.lowered) if verdict.bug is not None]
+
     def diagnostics(self) -> list[Diagnostic]:
         """One report for one fault: that of the lowered kernel names the culprit (croq.verify.blame)."""
         found = self.lowered.diagnostics()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from croq.cli import output
+from croq.cli.faults import own_fault
 from croq.cli.session import Session
 from croq.compiler import Compilation, Observer, compile_file
 from croq.diagnostics import CompileError
@@ -110,13 +111,17 @@ def check_and_show(session: Session, file: str) -> int:
             made = compile_file(source, session.settings())
             judgements += judge(made)
             found = [*made.warnings, *(d for judgement in judgements for d in judgement.diagnostics())]
+            found += [own_fault(bug, source.text) for judgement in judgements for bug in judgement.bugs]
         except CompileError as error:
             found = list(error.diagnostics)
     console.diagnostics(found)
     errors = sum(d.severity == "error" for d in found)
     warnings = sum(d.severity == "warning" for d in found)
     if console.json:
-        verdicts = [{"kernel": j.kernel, "source": str(j.source), "lowered": str(j.lowered)} for j in judgements]
+        verdicts = [
+            {"kernel": j.kernel, "source": str(j.source), "lowered": str(j.lowered), "assumes": list(j.assumes)}
+            for j in judgements
+        ]
         console.data(
             {"file": source.name, "ok": errors == 0, "errors": errors, "warnings": warnings, "verdicts": verdicts}
         )
@@ -126,4 +131,6 @@ def check_and_show(session: Session, file: str) -> int:
         console.summary(f"{source.name}: {verdict}{more}")
         for judgement in judgements:
             console.summary(f"  {judgement}")
+            for taken in judgement.assumes:
+                console.summary(f"    assumes that {taken}")
     return 1 if errors else 0

@@ -6,142 +6,34 @@ wanted count, the value of the one leaf that gives it while the others stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
-from math import lcm
+from itertools import islice, product
+from math import gcd, lcm
 from typing import Any
 
 from croq.ir.core import Op, Value
-from croq.ir.scalar import (
-    Binary,
-    BlockIndex,
-    Cast,
-    Const,
-    For,
-    LoadElement,
-    Select,
-    Symbol,
-    Unary,
-    VarDeclare,
-    VarGet,
-    While,
-)
+from croq.ir.objects import Kernel
+from croq.ir.scalar import Binary, Const, For, Symbol, While
 from croq.ir.types import INTEGERS
+from croq.sema.symbolic import Dim
+from croq.verify import progressions as sets
+from croq.verify.intervals import Intervals, type_range
+from croq.verify.leaves import Expressions, Leaf, Unsolved
 from croq.verify.program import Load, Program
+from croq.verify.progressions import Domain
 from croq.verify.slicing import control_values
+from croq.verify.solve import FALSE, TRUE, Solver
 from croq.verify.state import Oracle, State
-from croq.verify.values import BINARY, convert, lnot, wrap
 
-Leaf = tuple[str, Any]  # ("symbol", name), ("block", axis), ("load", Value), ("other", Value)
 MOST_QUANTUM = 4096
 MOST_SYMBOL_VALUES = 16
 MOST_BLOCKS = 9
 MOST_STATIC = 400
+MOST_THRESHOLDS = 24
+MOST_OPTIONS = 16
+MOST_TRIPS = 100  # of a loop, unless a side of a decision needs more
 SMALL = 3  # values 0, 1, 2 for a scalar of which nothing better is known
-
-
-class Unsolved(Exception):
-    pass
-
-
-class Expressions:
-    """The arithmetic of a kernel, as functions of its leaves."""
-
-    def __init__(self, program: Program) -> None:
-        self.definition = program.slice.definition
-        self._leaves: dict[Value, frozenset[Leaf]] = {}
-
-    def leaf(self, value: Value) -> Leaf | None:
-        op = self.definition.get(value)
-        if isinstance(op, Symbol):
-            return ("symbol", op.symbol)
-        if isinstance(op, BlockIndex):
-            return ("block", op.axis)
-        if isinstance(op, LoadElement):
-            return ("load", value)
-        if isinstance(op, Binary | Unary | Cast | Select | Const):
-            return None
-        return ("other", value)
-
-    def leaves(self, value: Value) -> frozenset[Leaf]:
-        if value not in self._leaves:
-            leaf = self.leaf(value)
-            if leaf is not None:
-                self._leaves[value] = frozenset([leaf])
-            else:
-                found: frozenset[Leaf] = frozenset()
-                for operand in self.definition[value].operands():
-                    found |= self.leaves(operand)
-                self._leaves[value] = found
-        return self._leaves[value]
-
-    def evaluate(self, value: Value, get: Callable[[Leaf], int]) -> int:
-        leaf = self.leaf(value)
-        if leaf is not None:
-            return get(leaf)
-        op = self.definition[value]
-        if isinstance(op, Const):
-            if isinstance(op.value, float):
-                raise Unsolved
-            return op.value
-        parts = [self.evaluate(v, get) for v in op.operands()]
-        if isinstance(op, Binary):
-            if op.op in ("div", "mod", "cdiv") and parts[1] == 0:
-                raise Unsolved
-            return int(wrap(BINARY[op.op](*parts) + 0, op.result.type))
-        if isinstance(op, Select):
-            return parts[1] if parts[0] else parts[2]
-        if isinstance(op, Cast):
-            return int(convert(parts[0], op.operand.type, op.result.type))
-        assert isinstance(op, Unary)
-        return int(lnot(parts[0])) if op.op == "lnot" else -parts[0] if op.op == "neg" else ~parts[0]
-
-    def solve(self, value: Value, leaf: Leaf, target: int, get: Callable[[Leaf], int]) -> int | None:
-        """The leaf's value with which `value` is `target`, or None."""
-        try:
-            found = self._invert(value, leaf, target, get)
-            check = self.evaluate(value, lambda other: found if other == leaf else get(other))
-        except (Unsolved, KeyError, TypeError, ValueError):
-            return None
-        return found if check == target else None
-
-    def _invert(self, value: Value, leaf: Leaf, target: int, get: Callable[[Leaf], int]) -> int:
-        if self.leaf(value) == leaf:
-            return target
-        op = self.definition.get(value)
-        if isinstance(op, Cast):
-            return self._invert(op.operand, leaf, target, get)
-        if isinstance(op, Select):
-            chosen = op.then if self.evaluate(op.condition, get) else op.otherwise
-            return self._invert(chosen, leaf, target, get)
-        if not isinstance(op, Binary):
-            raise Unsolved
-        sides = [leaf in self.leaves(op.left), leaf in self.leaves(op.right)]
-        if sides == [True, True]:
-            raise Unsolved
-        inner, other = (op.left, op.right) if sides[0] else (op.right, op.left)
-        known = self.evaluate(other, get)
-        return self._invert(inner, leaf, _undo(op.op, target, known, sides[0]), get)
-
-
-def _undo(op: str, target: int, known: int, on_left: bool) -> int:
-    """x with `x op known == target`, or `known op x == target` when x is not on the left."""
-    if op == "add":
-        return target - known
-    if op == "sub":
-        return target + known if on_left else known - target
-    if op == "mul" and known and target % known == 0:
-        return target // known
-    if op in ("div", "cdiv") and on_left:
-        return target * known
-    if op == "shr" and on_left:
-        return target << known
-    if op == "shl" and on_left:
-        return target >> known
-    if op in ("and", "or", "xor", "min", "max") or (op == "mod" and on_left):
-        return target ^ known if op == "xor" else target
-    raise Unsolved
 
 
 # --------------------------------------------------------------------------------------------------- sizes and blocks
@@ -149,6 +41,25 @@ def size(choices: Iterable[int]) -> float:
     """Orders combinations: small ones first, and those that are large in one place before those large in many."""
     values = list(choices)
     return sum(values) - 0.6 * max(values, default=0)
+
+
+def agrees(kernel: Kernel, symbols: Mapping[str, int]) -> bool:
+    """Whether sizes are what is asserted of them at host level."""
+    rules = kernel.notes.get("requires", ())
+    return all(rule.holds(symbols) for rule in rules if rule.left.symbols() | rule.right.symbols() <= symbols.keys())
+
+
+def agreeing(kernel: Kernel, symbols: dict[str, int], fixed: Iterable[str] = ()) -> dict[str, int]:
+    """The sizes, with those (but for `fixed`) made equal that are asserted to be."""
+    for rule in kernel.notes.get("requires", ()):
+        if rule.op != "==" or not rule.left.symbols() | rule.right.symbols() <= symbols.keys() or rule.holds(symbols):
+            continue
+        for side, other in ((rule.right, rule.left), (rule.left, rule.right)):
+            name = next(iter(side.symbols()), "")
+            if side == Dim.symbol(name) and name not in fixed:
+                symbols = {**symbols, name: other.evaluate(symbols)}
+                break
+    return symbols
 
 
 @dataclass(frozen=True)
@@ -167,12 +78,15 @@ class Bindings:
         self.program, self.trips = program, trips
         self.kernel = program.kernel
         self.expressions = Expressions(program)
+        self.solver = Solver(self.expressions)
+        self.intervals = Intervals(program, self.expressions)
         relevant = program.slice.relevant
         self.counts = [op.count for op in relevant if isinstance(op, For)]
+        self.sized = [count for count in self.counts if self.expressions.inputs([count])]
         self.roots = self._roots(relevant)
-        leaves = self.inputs(self.roots)
+        leaves = self.expressions.inputs(self.roots)
         loops = [op.condition for op in relevant if isinstance(op, While)]
-        self.driving = self.inputs([*self.counts, *loops])  # what decides how often loops run
+        self.driving = self.expressions.inputs([*self.counts, *loops])  # what decides how often loops run
         self.axes = sorted(axis for kind, axis in leaves if kind == "block")
         declared = [op for op in self.kernel.walk() if isinstance(op, Symbol) and op.result.type in INTEGERS]
         names = [*self.kernel.symbols(), *(op.symbol for op in declared)]
@@ -183,6 +97,9 @@ class Bindings:
         used = {name for kind, name in leaves if kind == "symbol"}
         used |= {s for axis in self.axes for s in self.kernel.grid[axis].symbols()}
         self.choices = {name: self._candidates(name) for name in self.symbols if name in used}
+        self.ordinary = {name: len(found) for name, found in self.choices.items()}
+        for name, found in self.choices.items():
+            found += [x for x in self._thresholds(name) if x not in found]
 
     def _roots(self, relevant: Iterable[Op]) -> list[Value]:
         """Values that decide something: conditions, counts, slots, parities, places."""
@@ -218,7 +135,7 @@ class Bindings:
             leaves = self.expressions.leaves(count)
             if ("symbol", name) in leaves and all(kind in ("symbol", "block") for kind, _ in leaves):
                 for trips in range(self.trips + 1):
-                    value = self.expressions.solve(count, ("symbol", name), trips, self._get)
+                    value = self._solve(count, ("symbol", name), trips)
                     if value is not None and value >= least:
                         found.add(value)
         base = self.base[name]
@@ -227,6 +144,31 @@ class Bindings:
             return [*zero, base, base + 1]
         found |= {*zero, *(base * n for n in range(1, 4 if found else self.trips + 1))}
         return [*sorted(found)[: max(MOST_SYMBOL_VALUES, self.trips + 2)], base + 1]
+
+    def _solve(self, value: Value, leaf: Leaf, target: int) -> int | None:
+        """The symbol with which `value` is `target`; where several do, that which divisions go into best."""
+        domain = sets.meet(self.solver.constrain(value, leaf, sets.exactly(target), self._get), self._allowed(leaf))
+        found = list(sets.edges(domain))
+        return max(found, key=lambda x: (gcd(x, self.base[leaf[1]]), -x)) if found else None
+
+    def _allowed(self, leaf: Leaf) -> Domain:
+        return sets.between(*self.intervals.input(leaf[1]))
+
+    def _thresholds(self, name: str) -> list[int]:
+        """Values of a symbol on both sides of all that is decided by comparing it, the other inputs being small."""
+        leaf: Leaf = ("symbol", name)
+        found: dict[int, None] = {}
+        for decision in self.program.decisions:
+            leaves = self.expressions.leaves(decision.condition)
+            if leaf not in leaves or not all(kind in ("symbol", "block") for kind, _ in leaves):
+                continue
+            if isinstance(decision.op, For):
+                continue
+            for side in (TRUE, FALSE):
+                domain = self.solver.constrain(decision.condition, leaf, side, self._get, lenient=True)
+                found.update(dict.fromkeys(sets.edges(sets.meet(domain, self._allowed(leaf)))))
+        least, most = self.intervals.input(name)
+        return sorted((x for x in found if least < x < most or x in (0, 1)), key=abs)[:MOST_THRESHOLDS]
 
     def _get(self, leaf: Leaf) -> int:
         kind, name = leaf
@@ -255,14 +197,40 @@ class Bindings:
         total = 1
         for domain in domains:
             total *= len(domain)
-        if total > MOST_STATIC:
-            domains = [domain[:4] + domain[-1:] for domain in domains]
+        if total > MOST_STATIC:  # the small ones of each, and thresholds
+            domains = [
+                domain[: min(4, self.ordinary[name])] + domain[max(4, self.ordinary[name] - 1) :]
+                for name, domain in zip(names, domains, strict=True)
+            ]
         found = []
-        for index in product(*(range(len(domain)) for domain in domains)):
+        for index in islice(product(*(range(len(domain)) for domain in domains)), MOST_STATIC * 16):
             values = {name: domain[i] for name, domain, i in zip(names, domains, index, strict=True)}
-            found.append(({**self.base, **values}, size(index)))
+            symbols = agreeing(self.kernel, {**self.base, **values})
+            if self._allows(symbols):
+                found.append((symbols, size(index)))
         found.sort(key=lambda item: item[1])
-        return found[:MOST_STATIC]
+        return found[: MOST_STATIC * 2]
+
+    def _allows(self, symbols: dict[str, int]) -> bool:
+        """What is asserted at host level, and loops short enough to be followed."""
+        if not agrees(self.kernel, symbols):
+            return False
+        for count in self.sized:
+            try:
+                if self.expressions.evaluate(count, lambda leaf: self._sized(leaf, symbols)) > MOST_TRIPS:
+                    return False
+            except Unsolved:
+                continue
+        return True
+
+    @staticmethod
+    def _sized(leaf: Leaf, symbols: dict[str, int]) -> int:
+        kind, name = leaf
+        if kind == "symbol" and name in symbols:
+            return symbols[name]
+        if kind == "block":
+            return 0
+        raise Unsolved
 
     def _blocks(self, grid: tuple[int, ...]) -> Iterator[tuple[tuple[int, int, int], float]]:
         options = [[0], [0], [0]]
@@ -277,45 +245,20 @@ class Bindings:
     def counts_with(self, leaf: Leaf) -> list[Value]:
         return [count for count in self.counts if leaf in self.expressions.leaves(count)]
 
-    def deciding(self, leaf: Leaf) -> list[tuple[Value, Sequence[int]]]:
-        """What the leaf decides, with the values worth reaching: a loop's count, or both sides of comparisons."""
+    def deciding(self, leaf: Leaf) -> Iterator[tuple[Value, Domain]]:
+        """What the leaf decides, with the values worth reaching: a loop's count, or both sides of a decision."""
         counts = self.counts_with(leaf)
         if counts:
-            return [(counts[0], range(self.trips + 1))]
-        found: list[tuple[Value, Sequence[int]]] = []
-        for op in self.program.slice.definition.values():
-            if isinstance(op, Binary) and op.op in ("lt", "gt", "le", "ge", "eq", "ne"):
-                limit = self.program.slice.definition.get(op.right)
-                if leaf in self.expressions.leaves(op.left) and isinstance(limit, Const):
-                    at = int(limit.value)
-                    found.append((op.left, (at, at + 1, at - 1)))  # in this order: `n > 0` is tried with 0 before -1
-        return found
+            yield from ((counts[0], sets.exactly(trips)) for trips in range(self.trips + 1))
+            return
+        for decision in self.program.decisions:
+            if not isinstance(decision.op, For) and leaf in self.expressions.reach(decision.condition):
+                yield decision.condition, TRUE
+                yield decision.condition, FALSE
 
     def varies(self, value: Value) -> bool:
         """Whether inputs decide it, also by way of variables."""
-        return bool(self.inputs([value]))
-
-    def inputs(self, values: Iterable[Value]) -> set[Leaf]:
-        """The leaves other than threads and loops that decide the values, also by way of variables."""
-        found: set[Leaf] = set()
-        seen: set[Value] = set()
-        work = list(values)
-        while work:
-            item = work.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            for kind, name in self.expressions.leaves(item):
-                if kind != "other":
-                    found.add((kind, name))
-                    continue
-                op = self.program.slice.definition.get(name)
-                if isinstance(op, VarGet):
-                    sets = self.program.slice.sets.get(op.var, [])
-                    work += [s.init if isinstance(s, VarDeclare) else s.value for s in sets]
-                elif isinstance(op, For):
-                    work.append(op.count)
-        return found
+        return bool(self.expressions.inputs([value]))
 
     def _signature(self, symbols: dict[str, int], place: tuple[int, int, int]) -> tuple[Any, ...]:
         """What a binding decides: equal signatures, equal runs."""
@@ -347,8 +290,11 @@ class ChoosingOracle(Oracle):
     numbers and those on both sides of what it is compared with.
     """
 
-    def __init__(self, bindings: Bindings, prefix: tuple[int, ...]) -> None:
+    def __init__(
+        self, bindings: Bindings, prefix: tuple[int, ...], given: Mapping[tuple[Any, ...], int] | None = None
+    ) -> None:
         super().__init__()
+        self.values.update(given or {})
         self.bindings = bindings
         self.prefix = prefix
         self.taken: list[int] = []
@@ -378,11 +324,14 @@ class ChoosingOracle(Oracle):
                 raise Unsolved
             return value
 
+        allowed = sets.between(*type_range(load.op.result.type))
+        counted = bool(self.bindings.counts_with(leaf))
         found: dict[int, None] = {}
-        for value, targets in self.bindings.deciding(leaf):
-            solved = (self.bindings.expressions.solve(value, leaf, target, get) for target in targets)
-            for option in (x for x in solved if x is not None):
-                found[option] = None
-        if not self.bindings.counts_with(leaf):
+        for value, wanted in self.bindings.deciding(leaf):
+            domain = sets.meet(self.bindings.solver.constrain(value, leaf, wanted, get), allowed)
+            nearest = sets.nearest(domain)
+            if nearest is not None:
+                found[nearest] = None
+        if not counted:
             found.update(dict.fromkeys(range(SMALL)))
-        return list(found) or [0]
+        return list(found)[:MOST_OPTIONS] or [0]

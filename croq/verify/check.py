@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from croq.diagnostics import Diagnostic, make
 from croq.ir.objects import Buffer, Event, Kernel
-from croq.ir.scalar import For, If
+from croq.ir.scalar import For
 from croq.target.sm90.limits import MBARRIER_BYTES
 from croq.verify import hw, tile
+from croq.verify.assumptions import assumptions
 from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
+from croq.verify.decisions import Attempt, Decisions, Goal
 from croq.verify.faults import Fault, Refine
 from croq.verify.machine import Machine
-from croq.verify.program import Level, Program
+from croq.verify.program import TRUE_SIDE, Decision, Level, Program
 from croq.verify.state import Oracle, initial_partition
 from croq.verify.timeline import timeline
 from croq.verify.values import Undecided
 from croq.verify.verdict import Coverage, LoopCoverage, Verdict
 
 LevelName = Literal["hw", "tile"]
+_Run = tuple[float, int, Binding, tuple[int, ...]]
+LONGEST = 150_000  # operations of a run that is made for one side of one decision
+MOST_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,13 @@ def verify_protocol(kernel: Kernel, *, level: LevelName = "hw", options: Options
     """Whether the kernel's synchronisation is right in every schedule.
 
     `level` "hw": lowered IR, after all passes. "tile": IR after the pass `participants`. Raises nothing that is the
-    program's fault; the verdict is deterministic.
+    program's fault, nor croq's; the verdict is deterministic.
     """
-    return _Check(kernel, level, options or Options()).run()
+    try:
+        return _Check(kernel, level, options or Options()).run()
+    except Exception as bug:  # what is not expected decides nothing
+        reason = f"croq's verifier failed ({type(bug).__name__}: {bug}), which is a bug of croq"
+        return Verdict(kernel.name, level, "undecided", reason=reason, bug=bug)
 
 
 def overlapping(kernel: Kernel) -> tuple[Buffer | Event, Buffer | Event] | None:
@@ -66,6 +75,13 @@ def overlapping(kernel: Kernel) -> tuple[Buffer | Event, Buffer | Event] | None:
     return None
 
 
+@dataclass
+class _Ended(Exception):
+    """The verdict is known."""
+
+    verdict: Verdict
+
+
 class _Check:
     def __init__(self, kernel: Kernel, level: LevelName, options: Options) -> None:
         self.kernel, self.level = kernel, level
@@ -74,45 +90,86 @@ class _Check:
         self.program = Program(kernel, level_of(level))
         self.bindings = Bindings(self.program, self.options.trips)
         self.partition = initial_partition(kernel.threads)
+        self.decisions = Decisions(self.program, self.bindings.solver)
         self.runs = self.steps = 0
         self.complete = True
+        self.too_long: dict[Decision, Undecided] = {}
 
     def run(self) -> Verdict:
         shared = overlapping(self.kernel)
         if shared:
             return self._undecided(Undecided(f"`{shared[0].name}` and `{shared[1].name}` lie at the same addresses"))
-        queue: list[tuple[float, int, Binding, tuple[int, ...]]] = [
-            (b.cost, n, b, ()) for n, b in enumerate(self.bindings)
-        ]
-        heapq.heapify(queue)
-        number = len(queue)
-        while queue:
+        self.queue: list[_Run] = []
+        self.number = 0
+        for binding in self.bindings:
+            self._plan(binding, ())
+        try:
+            self._drain()
+            self._lead()
+        except _Ended as end:
+            return end.verdict
+        return self._verdict()
+
+    def _plan(self, binding: Binding, prefix: tuple[int, ...]) -> None:
+        heapq.heappush(self.queue, (binding.cost + size(prefix), self.number, binding, prefix))
+        self.number += 1
+
+    def _drain(self) -> None:
+        """Follow what is planned, small inputs first, and the task lists that the runs ask for."""
+        while self.queue:
             if self.steps > self.options.steps or self.runs >= self.options.runs:
                 self.complete = False
-                break
-            _, _, binding, prefix = heapq.heappop(queue)
+                return
+            _, _, binding, prefix = heapq.heappop(self.queue)
             oracle = ChoosingOracle(self.bindings, prefix)
-            try:
-                self._follow(binding, oracle)
-            except Fault:
-                return self._show(binding, oracle)
-            except Undecided as stop:
-                return self._undecided(stop)
+            self._one(binding, oracle)
             for position in range(len(prefix), len(oracle.taken)):
                 for choice in range(oracle.taken[position] + 1, oracle.widths[position]):
                     extended = (*oracle.taken[:position], choice)
                     if sum(extended) <= self.options.trips + 1:
-                        heapq.heappush(queue, (binding.cost + size(extended), number, binding, extended))
-                        number += 1
-        return self._verdict()
+                        self._plan(binding, extended)
 
-    def _follow(self, binding: Binding, oracle: Oracle, record: bool = False) -> Machine:
+    def _one(self, binding: Binding, oracle: Oracle, limit: int | None = None) -> None:
+        try:
+            self._follow(binding, oracle, limit=limit)
+        except Fault:
+            raise _Ended(self._show(binding, oracle)) from None
+        except Undecided as stop:
+            if limit is not None:
+                raise
+            raise _Ended(self._undecided(stop)) from None
+
+    def _lead(self) -> None:
+        """Inputs for the sides of decisions that no run has taken, as long as that leads to new ones."""
+        tried: set[object] = set()
+        budget = self.steps + self.options.steps
+        while True:
+            before = len(tried)
+            for goal in list(self.decisions.goals()):
+                for attempt in islice(self.decisions.attempts(goal), MOST_ATTEMPTS):
+                    if not goal.missing or self.steps > budget:
+                        break
+                    if attempt.key not in tried:
+                        tried.add(attempt.key)
+                        self._attempt(goal, attempt)
+            if len(tried) == before or self.steps > budget:
+                return
+
+    def _attempt(self, goal: Goal, attempt: Attempt) -> None:
+        binding = Binding(attempt.symbols, attempt.place, 0.0)
+        try:
+            self._one(binding, ChoosingOracle(self.bindings, (), attempt.memory), LONGEST)
+        except Undecided as stop:
+            self.too_long.setdefault(goal.decision, stop)
+
+    def _follow(self, binding: Binding, oracle: Oracle, record: bool = False, limit: int | None = None) -> Machine:
         """One run; repeated with a finer partition as long as lanes part that were taken together."""
         while True:
             machine: Machine = self.program.level.machine(
                 self.program, self.partition, binding.symbols, binding.place, oracle, record
             )
             self.machine = machine
+            machine.limit = limit
             try:
                 machine.execute()
             except Refine as parting:
@@ -142,20 +199,27 @@ class _Check:
             if not seen.trips or (not seen.constant and len(seen.trips) < 2):
                 times = f"only {seen.trips[0]} times" if seen.trips else "never reached"
                 return self._undecided(Undecided(f"no input was found that varies this loop ({times})", loop.op))
-        for site in self.program.sites:
-            if site.kind == "if" and isinstance(site.op, If) and self._unreached(site.op, site.objects):
-                return self._undecided(Undecided("no input was found that leads into this branch", site.op))
-        return Verdict(self.kernel.name, self.level, "proved", coverage)
+        goal = next(self.decisions.goals(), None)
+        if goal is not None:
+            return self._undecided(self._missing(goal))
+        taken = assumptions(self.kernel, self.program.slice)
+        return Verdict(self.kernel.name, self.level, "proved", coverage, assumes=taken)
 
-    def _unreached(self, op: If, taken: dict[str, object]) -> bool:
-        """A branch with operations of the protocol that no run has taken."""
-        if self.program.lanes.vary(op.condition) or not self.bindings.varies(op.condition):
-            return False
-        protocol = self.program.slice.protocol
-        for key, block in (("taken", op.then), ("skipped", op.otherwise)):
-            if key not in taken and block is not None and any(inner in protocol for inner in block.walk()):
-                return True
-        return False
+    def _missing(self, goal: Goal) -> Undecided:
+        decision = goal.decision
+        taken = goal.side == TRUE_SIDE
+        ways = {
+            "branch": ("leads into this branch", "leads past this branch"),
+            "loop": ("enters this loop", "skips this loop"),
+            "choice": ("makes this choice the first way", "makes this choice the other way"),
+            "comparison": ("makes this comparison true", "makes this comparison false"),
+        }
+        reason = f"no input was found that {ways[decision.what][0 if taken else 1]}"
+        stop = self.too_long.get(decision)
+        if stop is not None:
+            where = f" at line {stop.op.span.line}" if stop.op is not None and stop.op.span is not None else ""
+            reason += f" and could be followed ({stop.reason}{where})"
+        return Undecided(reason, decision.op)
 
     def _undecided(self, stop: Undecided) -> Verdict:
         span = stop.op.span if stop.op is not None else None

@@ -9,16 +9,35 @@ from croq.ir.core import Op, Value
 from croq.ir.types import FLOATS
 from croq.verify import values
 
+COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne"})
+
 if TYPE_CHECKING:
     from croq.verify.program import Coder
 
 
-def pure(coder: Coder, op: Op) -> None:
+def pure(coder: Coder, op: Op, mask: str) -> None:
     """Bind the result of a pure operation, where anything that is followed depends on it."""
     (result,) = op.results()
     if result not in coder.slice.needed or coder.analysis.fixed(result) is not None:
         return
     coder.bind(result, _expression(coder, op))
+    _decide(coder, op, mask)
+
+
+def _decide(coder: Coder, op: Op, mask: str) -> None:
+    """Choices and comparisons have sides as branches have: what follows from them is not followed by taking one."""
+    if isinstance(op, scalar.Select):
+        coder.decide(op, op.condition, "choice", coder.value(op.condition), mask)
+    elif isinstance(op, scalar.Binary) and op.left.type not in FLOATS:
+        if op.op in COMPARISONS:
+            coder.decide(op, op.result, "comparison", coder.value(op.result), mask)
+        elif op.op in ("min", "max"):
+            relations: tuple[tuple[scalar.BinaryOp, str], ...] = (("lt", "<"), ("gt", ">"))
+            for relation, sign in relations:  # where both are equal, neither is chosen
+                chosen = scalar.Binary(relation, op.left, op.right, Value("bool"))
+                coder.slice.definition[chosen.result] = chosen
+                text = f"{coder.value(op.left)} {sign} {coder.value(op.right)}"
+                coder.decide(op, chosen.result, "choice", text, mask)
 
 
 def _expression(coder: Coder, op: Op) -> str:

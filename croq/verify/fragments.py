@@ -7,13 +7,32 @@ from collections.abc import Iterator
 from croq.ir import hw, tile
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Fragment, FragRef, View
-from croq.ir.scalar import Call, FragDeclare, FragRead, FragWrite, LoadElement, StoreElement
+from croq.ir.scalar import (
+    Break,
+    Call,
+    Continue,
+    For,
+    FragDeclare,
+    FragRead,
+    FragWrite,
+    If,
+    LoadElement,
+    StoreElement,
+    VarDeclare,
+    VarGet,
+    VarSet,
+    While,
+)
 from croq.verify.program import Coder, Site, is_shared
 from croq.verify.slicing import invariant
 from croq.verify.tensor import Registers, RegisterUse
 
 Kind = str  # "read", "write" or "declare"
 MapOp = hw.RegMap | tile.FragMap
+IN_MAPS = (
+    FragRead, FragWrite, LoadElement, StoreElement, VarDeclare, VarGet, VarSet, If, For, While, Break, Continue
+)  # fmt: skip
+"""What a map's body may have beside arithmetic and calls: it touches registers and memory, and orders nothing."""
 
 
 def touches(op: Op) -> Iterator[tuple[Kind, FragRef, Op]]:
@@ -66,7 +85,28 @@ def flush(coder: Coder, ops: list[Op], mask: str) -> None:
         coder.line(f"S.registers(W, {mask}, {name}{extra})")
     for op in ops:
         if isinstance(op, MapOp):
+            _inner_calls(coder, op, mask)
             _map_accesses(coder, op, mask)
+
+
+def called(coder: Coder, op: Call, mask: str, within: Op | None = None) -> None:
+    """What the function may do beside using its arguments."""
+    nature = coder.program.device_text.nature(op.callee)
+    if nature.kind != "plain":
+        site = coder.site(op, "call", within=within, callee=op.callee, nature=nature)
+        coder.line(f"S.call(W, {mask}, {site})")
+
+
+def _inner_calls(coder: Coder, op: MapOp, mask: str) -> None:
+    """Maps run their bodies once an element, with whatever lanes have one: a collective there is not followed."""
+    for inner in _ops(op):
+        if isinstance(inner, Call):
+            if coder.program.device_text.nature(inner.callee).kind == "warp":
+                coder.unruled(inner, within=op)
+            else:
+                called(coder, inner, mask, within=op)
+        elif not (inner.PURE or isinstance(inner, IN_MAPS)):
+            coder.unruled(inner, within=op)
 
 
 def _record(use: RegisterUse, kind: Kind, site: Site) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from croq.ir import hw, tile
 from croq.ir.core import Op, Value
 from croq.ir.objects import FragRef, Matrix, View
 from croq.ir.scalar import Call, Cpp, FragDeclare, LoadElement, StoreElement
 from croq.ir.types import BYTES
-from croq.verify.fragments import flush, shared_accesses
+from croq.verify.fragments import called, flush, shared_accesses
 from croq.verify.machine import Machine
 from croq.verify.program import Coder, Level, every_warpgroup, global_load, is_shared, thread_bit
 
@@ -76,16 +77,18 @@ def _proxy_fence(coder: Coder, op: hw.ProxyFence, mask: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- copy engine
-def _bytes(view: View) -> int:
-    count = BYTES[view.root.type]
-    for extent in view.extents:
-        count *= extent.known or 1
-    return count
+def _bytes(view: View) -> int | None:
+    shape = [extent.known for extent in view.extents]
+    return prod([BYTES[view.root.type], *(n for n in shape if n is not None)]) if None not in shape else None
 
 
 def _load(coder: Coder, op: hw.BulkTensorLoad, mask: str) -> None:
     view = op.dest
-    site = coder.site(op, "load", view=view, event=op.event, bytes=_bytes(view))
+    size = _bytes(view)
+    if size is None:  # boxes have the extents that the host encodes
+        coder.unruled(op)
+        return
+    site = coder.site(op, "load", view=view, event=op.event, bytes=size)
     place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}"
     coder.line(f"S.load_tile(W, {mask}, {site}, {place}, {coder.value(op.slot)})")
 
@@ -175,6 +178,7 @@ def element(coder: Coder, op: LoadElement | StoreElement, mask: str) -> None:
 
 def call(coder: Coder, op: Call, mask: str) -> None:
     coder.flush(mask)
+    called(coder, op, mask)
     for view in op.args:
         if isinstance(view, View) and is_shared(view):
             for write in (False, True):

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, Layout, View
-from croq.verify.barrier_faults import deadlock
+from croq.verify.barrier_faults import deadlock, partial
+from croq.verify.device_text import Nature
 from croq.verify.program import Program, Site
 from croq.verify.state import Oracle, Warp
 from croq.verify.tensor import Tensor
@@ -59,6 +60,21 @@ class Machine(Tensor):
 
     def opaque(self, site: Site) -> None:
         raise Undecided("the C++ text here may do anything", site.op)
+
+    def unruled(self, site: Site) -> None:
+        raise Undecided(f"there is no rule for the operation `{site.op.NAME}`", site.op)
+
+    def call(self, warp: Warp, mask: int, site: Site) -> None:
+        """A C++ function that is not plain arithmetic (croq/verify/device_text.py)."""
+        nature: Nature = site.objects["nature"]
+        name = site.objects["callee"]
+        if nature.kind == "block" and mask != warp.base:
+            raise partial(warp, site, f"`{name}` {nature.why}, a barrier of the CTA")
+        if nature.kind != "warp":
+            raise Undecided(f"`{name}`, which is called here, {nature.why}", site.op)
+        if mask != warp.base:
+            raise Undecided(f"a part of a warp calls `{name}`, which {nature.why}", site.op)
+        self.work += 1
 
     def unknown_threads(self, site: Site) -> None:
         raise Undecided("which threads execute this depends on run-time values", site.op)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.types import FLOATS, FUTURE
 from croq.source import Span
 from croq.verify import values
+from croq.verify.assumptions import written
+from croq.verify.device_text import DeviceText
 from croq.verify.expressions import pure
 from croq.verify.slicing import Lanes, Slice, invariant
 from croq.verify.values import WARP
@@ -54,6 +56,37 @@ class Loop:
 
 
 @dataclass(eq=False)
+class Sample:
+    """A run in which a decision fell, and the values of the warp's locals at that moment."""
+
+    symbols: dict[str, int]
+    place: tuple[int, int, int]
+    memory: dict[tuple[Any, ...], int]  # scalars of global memory that were read
+    locals: dict[str, Any]
+    reads: dict[Value, Any]  # where each scalar was read last: one place, or one a lane
+    lane: int
+
+
+FALSE_SIDE, TRUE_SIDE, BOTH_SIDES = 1, 2, 3
+MOST_SAMPLES = 6
+
+
+@dataclass(eq=False)
+class Decision:
+    """Something that has two sides: a branch, whether a loop is entered, a choice, a comparison.
+
+    `seen`: of each warp the sides that some run took (bits). `samples`: of each warp and side, how it came to it, as
+    long as the other side is missing.
+    """
+
+    op: Op
+    condition: Value  # of a loop its count
+    what: str  # "branch", "loop", "choice", "comparison"
+    seen: list[int]
+    samples: dict[tuple[int, int], list[Sample]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
 class Load:
     """A scalar that the kernel reads from global memory."""
 
@@ -61,6 +94,7 @@ class Load:
     number: int
 
 
+Rule = Literal["control", "followed", "computed"]
 Translator = Callable[["Coder", Any, str], None]
 
 
@@ -76,11 +110,18 @@ class Level:
     control: frozenset[type[Op]]  # operations that only narrow who runs their region
     machine: type[Any]  # what executes the calls
 
+    def rule(self, kind: type[Op]) -> Rule | None:
+        """How operations of a class are taken; None: not at all, and a kernel that has one is not decided."""
+        if kind in self.control or kind in _COMMON:
+            return "control"
+        if kind in self.translators or kind in self.registers:
+            return "followed"
+        return "computed" if kind.PURE else None
+
     def protocol(self, op: Op) -> bool:
-        kind = type(op)
         if isinstance(op, scalar.LoadElement | scalar.StoreElement):
             return is_shared(op.view)
-        return kind in self.registers or (kind in self.translators and kind not in self.control)
+        return self.rule(type(op)) in ("followed", None)
 
 
 def is_shared(view: object) -> bool:
@@ -99,7 +140,10 @@ class Program:
         self.sites: list[Site] = []
         self.loops: list[Loop] = []
         self.loads: list[Load] = []
+        self.decisions: list[Decision] = []
         self.names: dict[Value, str] = {}  # of the local variable that holds a value
+        self.written = written(kernel)
+        self.device_text = DeviceText(kernel.device_text)
         coder = Coder(self)
         coder.generate()
         self.text = "\n".join(coder.lines)
@@ -189,6 +233,15 @@ class Coder:
             return self.constant(value, fixed)
         return self.program.names.get(value, "UNKNOWN")
 
+    def decide(self, op: Op, condition: Value, what: str, text: str, mask: str) -> None:
+        """Record which sides of a decision the lanes of `mask` take. Where threads alone decide, all is followed."""
+        if self.analysis.fixed(condition) is not None:
+            return
+        decision = Decision(op, condition, what, [0] * self.program.warps)
+        self.program.decisions.append(decision)
+        name = self.name_global("d", decision)
+        self.line(f"if {name}.seen[W.index] != 3: S.decide({name}, W, {mask}, {text})")
+
     def tuple_of(self, items: Iterable[Value | int | None]) -> str:
         parts = [self.value(item) for item in items]
         return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
@@ -235,7 +288,13 @@ class Coder:
                 self.flush(mask)
             translator(self, op, mask)
         elif op.PURE:
-            pure(self, op)
+            pure(self, op, mask)
+        elif type(op) not in level.registers:
+            self.unruled(op)
+
+    def unruled(self, op: Op, within: Op | None = None) -> None:
+        """Nothing is known of the operation: who comes here is not followed any further."""
+        self.line(f"S.unruled({self.site(op, op.NAME, within=within)})")
 
     def nested(self, head: str, block: Block, mask: str) -> None:
         self.line(head)
@@ -270,6 +329,7 @@ def _set(coder: Coder, op: scalar.VarSet, mask: str) -> None:
 
 def _if(coder: Coder, op: scalar.If, mask: str) -> None:
     condition = coder.value(op.condition)
+    coder.decide(op, op.condition, "branch", condition, mask)
     site = coder.site(op, "if")
     if not coder.analysis.vary(op.condition):
         coder.nested(f"if S.choice({site}, {condition}):", op.then, mask)
@@ -286,7 +346,9 @@ def _if(coder: Coder, op: scalar.If, mask: str) -> None:
 def _section(coder: Coder, op: Section, mask: str) -> None:
     if op.condition is None:
         coder.block(op.body, mask)
-    elif coder.analysis.vary(op.condition):
+        return
+    coder.decide(op, op.condition, "branch", coder.value(op.condition), mask)
+    if coder.analysis.vary(op.condition):
         inner, rest = coder.new("m"), coder.new("m")
         site = coder.site(op, "role")
         coder.line(f"{inner}, {rest} = split({mask}, S.known({site}, {coder.value(op.condition)}))")
@@ -301,6 +363,7 @@ def _for(coder: Coder, op: scalar.For, mask: str) -> None:
     handle = coder.name_global("l", loop)
     name = coder.program.names.setdefault(op.iv, coder.new("v"))
     count = coder.value(op.count)
+    coder.decide(op, op.count, "loop", f"{count} > 0", mask)
     if not coder.analysis.vary(op.count):
         coder.line(f"for {name} in range(S.loop({handle}, {count})):")
         coder.depth += 1
@@ -325,6 +388,7 @@ def _while(coder: Coder, op: scalar.While, mask: str) -> None:
     coder.line("while True:")
     coder.depth += 1
     coder.block(op.head, mask)
+    coder.decide(op, op.condition, "loop", coder.value(op.condition), mask)
     coder.line(f"if not S.uniform({handle}, {mask}, {coder.value(op.condition)}): break")
     coder.line(f"{count} += 1")
     coder.line("S.tick()")
@@ -345,13 +409,13 @@ def global_load(coder: Coder, op: scalar.LoadElement, mask: str) -> None:
     """A scalar from global memory, where anything depends on it."""
     if isinstance(op.view.root, Buffer) or op.result not in coder.slice.needed:
         return
-    if op.result.type in FLOATS:
-        coder.bind(op.result, "UNKNOWN")
+    if op.result.type in FLOATS or op.view.root in coder.program.written:
+        coder.bind(op.result, "UNKNOWN")  # data, or what the kernel itself may have changed
         return
     load = Load(op, len(coder.program.loads))
     coder.program.loads.append(load)
     at = coder.coordinates(op.view, op.indices)
-    coder.bind(op.result, f"S.load({coder.name_global('g', load)}, {mask}, {at}, locals())")
+    coder.bind(op.result, f"S.load({coder.name_global('g', load)}, W, {mask}, {at}, locals())")
 
 
 def thread_bit(thread: int, threads: int) -> Any:

@@ -71,6 +71,8 @@ class Slice:
     ) -> None:
         self.kernel = kernel
         self.around: dict[Op, tuple[Op, ...]] = {}
+        self.block: dict[Op, Block] = {}
+        self.order: dict[Op, int] = {}  # in the program's text
         self.definition: dict[Value, Op] = {}
         self.sets: dict[Variable, list[VarSet | VarDeclare]] = {}
         self.relevant: set[Op] = set()
@@ -89,12 +91,14 @@ class Slice:
     def _index(self, block: Block, around: tuple[Op, ...]) -> None:
         for op in block.ops:
             self.around[op] = around
+            self.block[op], self.order[op] = block, len(self.order)
             for value in op.results():
                 self.definition[value] = op
             if isinstance(op, VarSet | VarDeclare):
                 self.sets.setdefault(op.var, []).append(op)
             for inner in invariant(op):
                 self.around[inner] = around
+                self.block[inner], self.order[inner] = block, len(self.order)
                 self.definition.update((value, inner) for value in inner.results())
             if not isinstance(op, MAPS):
                 for region in op.regions():
@@ -137,12 +141,21 @@ class Slice:
         """Mark the `break`s and `continue`s of loops that are followed; whether there were new ones."""
         found = False
         for op, around in self.around.items():
-            if isinstance(op, Break | Continue) and op not in self.relevant:
-                loop = next((o for o in reversed(around) if isinstance(o, For | While)), None)
-                if loop in self.relevant:
-                    self._mark(op)
-                    found = True
+            leaves = isinstance(op, Break | Continue) and op not in self.relevant
+            if leaves and self._innermost(around) in self.relevant:
+                self._mark(op)
+                found = True
         return found
+
+    @staticmethod
+    def _innermost(around: tuple[Op, ...]) -> Op | None:
+        return next((o for o in reversed(around) if isinstance(o, For | While)), None)
+
+    def exits(self, loop: Op) -> Iterator[Op]:
+        """The `break`s and `continue`s of a loop."""
+        for op, around in self.around.items():
+            if isinstance(op, Break | Continue) and self._innermost(around) is loop:
+                yield op
 
 
 def control_values(op: Op) -> list[Value]:

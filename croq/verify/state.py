@@ -13,18 +13,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable
+from inspect import getgeneratorlocals
 from typing import Any
 
 import numpy as np
 
-from croq.ir.core import Op
+from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Event, Param
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
-from croq.verify.program import Load, Loop, Program, Site
+from croq.verify.program import (
+    BOTH_SIDES,
+    FALSE_SIDE,
+    MOST_SAMPLES,
+    TRUE_SIDE,
+    Decision,
+    Load,
+    Loop,
+    Program,
+    Sample,
+    Site,
+)
 from croq.verify.regions import Regions
-from croq.verify.values import FULL, UNKNOWN, WARP, Scalar, Undecided, flags
+from croq.verify.values import FULL, UNKNOWN, WARP, Scalar, TooLong, Undecided, flags, split
 
+FUEL = 200_000  # iterations of all loops of a run
 Clock = list[int]
 Epoch = tuple[int, int]  # component, value
 Closing = list[Epoch] | None  # the arrivals that completed a phase; None where loads did
@@ -49,6 +62,7 @@ class Warp:
         self.dirty: set[Any] = set()  # fragments touched by ordinary code since the last wgmma.fence
         self.live: set[Any] = set()  # fragments with defined contents
         self.trace: list[Site] = []  # warpgroup collectives
+        self.reads: dict[Value, Any] = {}  # where each scalar of global memory was read last
         self.paths: dict[Any, int] = {}  # tile level: generations of waits without an order
         self.done = False
 
@@ -67,6 +81,7 @@ class State:
     ) -> None:
         kernel = program.kernel
         self.program, self.kernel, self.oracle, self.place = program, kernel, oracle, place
+        self.sizes = symbols
         self.symbols: dict[str, Scalar] = _Symbols(symbols)
         self.regions = Regions(symbols, program.boxes)
         self.history = History() if record else None
@@ -86,7 +101,8 @@ class State:
         self.fences: list[list[int]] = [[] for _ in range(self.agents)]
         self.ready: deque[Warp] = deque()
         self.work = 0
-        self.fuel = 200_000
+        self.fuel = FUEL
+        self.limit: int | None = None  # operations after which the run is given up
 
     def component(self) -> int:
         self.components += 1
@@ -168,8 +184,8 @@ class State:
         trips = max(int(count), 0)
         loop.trips.add(trips)
         self.fuel -= trips
-        if self.fuel < 0:
-            raise Undecided("a loop does not end", loop.op)
+        if self.fuel < 0 or (self.limit is not None and self.work > self.limit):
+            raise TooLong(f"this loop runs {trips} times, more than can be followed", loop.op)
         return trips
 
     def trips(self, loop: Loop, count: int) -> None:
@@ -198,7 +214,7 @@ class State:
         if mask != loop_mask:
             raise Undecided("lanes of a warp leave this loop at different times", site.op)
 
-    def load(self, load: Load, mask: int, at: tuple[Scalar, ...], scope: dict[str, Any]) -> Scalar:
+    def load(self, load: Load, warp: Warp, mask: int, at: tuple[Scalar, ...], scope: dict[str, Any]) -> Scalar:
         """A scalar of global memory: any value, but the same for all who read it."""
         if any(x is UNKNOWN for x in at):
             return UNKNOWN
@@ -206,15 +222,31 @@ class State:
         assert isinstance(param, Param)
         if any(isinstance(x, np.ndarray) for x in at):
             columns = [np.broadcast_to(np.asarray(x), (WARP,)) for x in at]
+            keys = [(param.name, *(int(c[lane]) for c in columns)) for lane in range(WARP)]
+            warp.reads[load.op.result] = keys
             return np.array(
-                [
-                    self.oracle.value(self, load, (param.name, *(int(c[lane]) for c in columns)), scope)
-                    if mask >> lane & 1
-                    else 0
-                    for lane in range(WARP)
-                ]
+                [self.oracle.value(self, load, key, scope) if mask >> n & 1 else 0 for n, key in enumerate(keys)]
             )
+        warp.reads[load.op.result] = (param.name, *map(int, at))
         return self.oracle.value(self, load, (param.name, *map(int, at)), scope)
+
+    def decide(self, decision: Decision, warp: Warp, mask: int, value: Scalar) -> None:
+        """Take down which sides are taken, and where the warp stood when it took only one of them."""
+        if value is UNKNOWN:
+            return
+        then, otherwise = split(mask, value)
+        sides = (TRUE_SIDE if then else 0) | (FALSE_SIDE if otherwise else 0)
+        decision.seen[warp.index] |= sides
+        if decision.seen[warp.index] == BOTH_SIDES:
+            return
+        samples = decision.samples.setdefault((warp.index, sides), [])
+        if len(samples) < MOST_SAMPLES and (len(samples) < 2 or samples[-2].memory is not self.oracle.values):
+            assert warp.run is not None
+            scope = getgeneratorlocals(warp.run)
+            lane = (mask & -mask).bit_length() - 1
+            place = (self.place[0], self.place[1], self.place[2])
+            reads = dict(warp.reads)
+            samples.append(Sample(self.sizes, place, self.oracle.values, scope, reads, lane))
 
     # ------------------------------------------------------------------------------------------------------ helpers
     def number(self, value: Scalar, agent: int, what: str, op: Op) -> int:

@@ -33,6 +33,10 @@ class Undecided(Exception):
         self.op = op
 
 
+class TooLong(Undecided):
+    """The run would take more steps than are followed."""
+
+
 class Unknown:
     """A value that is not followed. Every operation on it gives it again; deciding by it is impossible."""
 

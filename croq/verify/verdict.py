@@ -46,6 +46,8 @@ class Verdict:
     reason: str = ""  # of "undecided"
     span: Span | None = None  # of "undecided"
     timeline: tuple[str, ...] = ()  # of "fault"
+    assumes: tuple[str, ...] = ()  # of "proved": what is taken for granted of this kernel
+    bug: Exception | None = None  # of "undecided": the verifier itself has failed
 
     @property
     def proved(self) -> bool:

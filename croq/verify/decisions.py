@@ -1,0 +1,247 @@
+"""Both sides of every decision: which ones no run has taken, inputs that should lead there, and what cannot be led to.
+
+A decision is a branch, a loop (entered or not), a choice between two values, a comparison whose outcome is used as a
+value. Each warp that comes to one must have taken both sides, or a side must be impossible (intervals.py), or the
+verdict is not decided. Inputs for a side that is missing are solved for from a run that came to the decision and took
+the other side: the condition, and what lies around it, over symbols, the block's place and scalars of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from croq.ir.core import Op, Value
+from croq.ir.hw import Section
+from croq.ir.scalar import Binary, For, If, Select, Unary, While
+from croq.verify import progressions as sets
+from croq.verify.bindings import agreeing, agrees
+from croq.verify.intervals import Intervals, type_range
+from croq.verify.leaves import Get, Leaf, Unsolved
+from croq.verify.program import BOTH_SIDES, FALSE_SIDE, TRUE_SIDE, Decision, Program, Sample
+from croq.verify.progressions import FAR, Domain
+from croq.verify.relations import Relations
+from croq.verify.solve import FALSE, TRUE, Solver
+from croq.verify.values import WARP
+
+MOST_PLACE = 1 << 20  # blocks along one axis that a run is placed in
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A side of a decision that a warp has come to and not taken."""
+
+    decision: Decision
+    warp: int
+    side: int
+
+    @property
+    def missing(self) -> bool:
+        return not self.decision.seen[self.warp] & self.side
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Inputs of a run that should lead to a goal: sizes, the block, and scalars of memory."""
+
+    symbols: dict[str, int]
+    place: tuple[int, int, int]
+    memory: dict[tuple[Any, ...], int]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*sorted(self.symbols.items()), self.place, *sorted(self.memory.items(), key=str))
+
+
+class Decisions:
+    def __init__(self, program: Program, solver: Solver) -> None:
+        self.program, self.solver = program, solver
+        self.kernel = program.kernel
+        self.expressions = solver.expressions
+        self.intervals = Intervals(program, self.expressions)
+        self._users = _users(program)
+        self._asked = [d for d in program.decisions if self._matters(d)]
+        self._impossible: dict[tuple[Decision, int, int], bool] = {}
+        self._relations: dict[int, Relations] = {}
+
+    def _matters(self, decision: Decision) -> bool:
+        """Whether inputs decide it; and of comparisons those that are used as values: branches are counted as such."""
+        if not self.expressions.inputs([decision.condition], control=True):
+            return False
+        return decision.what != "comparison" or not self._only_control(decision.condition)
+
+    def _only_control(self, value: Value) -> bool:
+        for op in self._users.get(value, []):
+            if isinstance(op, If | While | Section) or (isinstance(op, Select) and value is op.condition):
+                continue
+            joins = (isinstance(op, Binary) and op.op in ("land", "lor")) or isinstance(op, Unary)
+            if not joins or not all(self._only_control(result) for result in op.results()):
+                return False
+        return True
+
+    # ------------------------------------------------------------------------------------------------------- goals
+    def goals(self) -> Iterator[Goal]:
+        """What is still missing, outer decisions first."""
+        for decision in self._asked:
+            for warp, seen in enumerate(decision.seen):
+                for side in (TRUE_SIDE, FALSE_SIDE):
+                    if seen and not seen & side and not self.impossible(decision, warp, side):
+                        yield Goal(decision, warp, side)
+
+    def impossible(self, decision: Decision, warp: int, side: int) -> bool:
+        """Whether no input at all leads the warp to the side."""
+        key = (decision, warp, side)
+        if key not in self._impossible:
+            if warp not in self._relations:
+                self._relations[warp] = Relations(self.program, self.intervals, warp)
+            relations = self._relations[warp]
+            shown = relations.never_runs if isinstance(decision.op, For) else relations.never
+            self._impossible[key] = shown(decision.condition, side == TRUE_SIDE, decision.op)
+        return self._impossible[key]
+
+    def attempts(self, goal: Goal) -> Iterator[Attempt]:
+        """Inputs to try, those most like a run that came to the decision first."""
+        decision = goal.decision
+        samples = decision.samples.get((goal.warp, BOTH_SIDES - goal.side), [])
+        for sample in samples:
+            yield from self._from(sample, goal)
+
+    def _from(self, sample: Sample, goal: Goal) -> Iterator[Attempt]:
+        get = self._getter(sample, goal.warp)
+        wanted = [_side(goal.decision, goal.side), *self._around(goal.decision.op, get)]
+        leaves = [leaf for leaf in self._ordered(wanted[0][0]) if self._free(leaf, sample)]
+        for found in self.solver.find(wanted, leaves, get, lambda leaf: self._allowed(leaf)):
+            attempt = self._attempt(sample, found)
+            if attempt is not None:
+                yield attempt
+        yield from self._by_counter(sample, goal, get)
+
+    def _by_counter(self, sample: Sample, goal: Goal, get: Get) -> Iterator[Attempt]:
+        """The condition asks for an iteration that no run has had: let the loop run so often."""
+        condition, domain = _side(goal.decision, goal.side)
+        for leaf in self._ordered(condition):
+            loop = self.expressions.definition.get(leaf[1]) if leaf[0] == "other" else None
+            if not isinstance(loop, For):
+                continue
+            turn = sets.nearest(
+                sets.meet(self.solver.constrain(condition, leaf, domain, get), sets.between(0, 1 << 16))
+            )
+            if turn is None:
+                continue
+            wanted = [(loop.count, sets.between(turn + 1, FAR))]
+            leaves = [other for other in self._ordered(loop.count) if self._free(other, sample)]
+            for found in self.solver.find(wanted, leaves, get, lambda other: self._allowed(other)):
+                attempt = self._attempt(sample, found)
+                if attempt is not None:
+                    yield attempt
+
+    def _ordered(self, value: Value) -> list[Leaf]:
+        order = {"symbol": 0, "load": 1, "block": 2, "other": 3}
+        found = sorted(self.expressions.reach(value), key=lambda leaf: (order[leaf[0]], str(leaf[1])))
+        extra = [
+            ("symbol", s) for kind, axis in found if kind == "block" for s in sorted(self.kernel.grid[axis].symbols())
+        ]
+        return list(dict.fromkeys([*found, *extra]))
+
+    def _free(self, leaf: Leaf, sample: Sample) -> bool:
+        """Whether an input can be given that value: symbols, the block, a scalar that has been read."""
+        kind, name = leaf
+        return kind in ("symbol", "block") or (kind == "load" and name in sample.reads)
+
+    def _allowed(self, leaf: Leaf) -> Domain:
+        kind, name = leaf
+        if kind == "symbol":
+            return sets.between(*self.intervals.input(name))
+        if kind == "block":
+            known = self.kernel.grid[name].known
+            return sets.between(0, (known or MOST_PLACE) - 1)
+        return sets.between(*type_range(name.type))
+
+    def _around(self, op: Op, get: Get) -> Iterator[tuple[Value, Domain]]:
+        """What must hold for the decision to be come to again, in the same iterations."""
+        outer_of: Op = op
+        for outer in reversed(self.program.slice.around[op]):
+            if isinstance(outer, If):
+                inside = outer_of in _ops(outer.then)
+                yield outer.condition, TRUE if inside else FALSE
+            elif isinstance(outer, Section) and outer.condition is not None:
+                yield outer.condition, TRUE
+            elif isinstance(outer, For):
+                try:
+                    yield outer.count, sets.between(get(("other", outer.iv)) + 1, FAR)
+                except (Unsolved, KeyError, TypeError, ValueError):
+                    yield outer.count, sets.between(1, FAR)
+            outer_of = outer
+
+    def _getter(self, sample: Sample, warp: int) -> Get:
+        names, lanes = self.program.names, self.program.lanes
+
+        def get(leaf: Leaf) -> int:
+            kind, name = leaf
+            if kind == "symbol":
+                return sample.symbols[name]
+            if kind == "block":
+                return sample.place[name]
+            fixed = lanes.fixed(name)
+            if fixed is not None:
+                return int(fixed[warp * WARP + sample.lane])
+            found = sample.locals[names[name]]
+            if isinstance(found, np.ndarray):
+                found = found[sample.lane].item()
+            if not isinstance(found, int):
+                raise Unsolved
+            return int(found)
+
+        return get
+
+    def _attempt(self, sample: Sample, found: dict[Leaf, int]) -> Attempt | None:
+        symbols, place = dict(sample.symbols), list(sample.place)
+        memory = dict(sample.memory)
+        chosen = {name for kind, name in found if kind == "symbol"}
+        for (kind, name), value in found.items():
+            if kind == "symbol":
+                symbols[name] = value
+            elif kind == "block":
+                place[name] = value
+            else:
+                at = sample.reads[name]
+                memory[at[sample.lane] if isinstance(at, list) else at] = value
+        return self._placed(agreeing(self.kernel, symbols, chosen), place, memory)
+
+    def _placed(self, symbols: dict[str, int], place: list[int], memory: dict[tuple[Any, ...], int]) -> Attempt | None:
+        """With a grid that has the block: where it is too small, a size that makes it large enough."""
+        for axis, dim in enumerate(self.kernel.grid):
+            for name in sorted(dim.symbols()):
+                size = symbols[name]
+                while dim.evaluate(symbols) <= place[axis] and symbols[name] < 1 << 30:
+                    size, symbols[name] = symbols[name], symbols[name] * 2
+                while symbols[name] - size > 1:  # the least that is enough
+                    middle = (symbols[name] + size) // 2
+                    enough = dim.evaluate({**symbols, name: middle}) > place[axis]
+                    size, symbols[name] = (size, middle) if enough else (middle, symbols[name])
+            if not place[axis] < dim.evaluate(symbols):
+                return None
+        if not agrees(self.kernel, symbols):
+            return None
+        return Attempt(symbols, (place[0], place[1], place[2]), memory)
+
+
+def _side(decision: Decision, side: int) -> tuple[Value, Domain]:
+    if isinstance(decision.op, For):
+        return decision.condition, sets.between(1, FAR) if side == TRUE_SIDE else sets.between(-FAR, 0)
+    return decision.condition, TRUE if side == TRUE_SIDE else FALSE
+
+
+def _ops(block: Any) -> Iterable[Op]:
+    return [] if block is None else list(block.ops)
+
+
+def _users(program: Program) -> dict[Value, list[Op]]:
+    found: dict[Value, list[Op]] = {}
+    for op in program.slice.relevant:
+        for value in op.operands():
+            found.setdefault(value, []).append(op)
+    return found

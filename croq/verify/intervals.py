@@ -1,0 +1,244 @@
+"""What a scalar can be at all: bounds that hold for every input, so that a side of a branch can be shown to be empty.
+
+Sound, unlike the search for inputs: a sum that may leave its type is anything of its type, a variable anything that is
+ever put into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from croq.ir.core import Value
+from croq.ir.scalar import (
+    Binary,
+    BlockIndex,
+    Cast,
+    For,
+    Select,
+    Symbol,
+    Unary,
+    VarGet,
+)
+from croq.ir.types import INTEGERS
+from croq.sema.symbolic import Atom, Dim
+from croq.verify.leaves import Expressions
+from croq.verify.program import Program
+from croq.verify.values import WARP
+
+Range = tuple[int, int]
+FAR = 1 << 64
+EXTENT = 1 << 30  # of arrays, as far as anything is shown of all of them
+
+
+def type_range(name: str) -> Range:
+    if name == "bool":
+        return (0, 1)
+    if name not in INTEGERS:
+        return (-FAR, FAR)
+    bits = int(name[1:])
+    return (0, (1 << bits) - 1) if name[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+class Intervals:
+    """Bounds of scalars in the threads of one warp, or (`warp` None) in all."""
+
+    def __init__(self, program: Program, expressions: Expressions) -> None:
+        self.program, self.kernel, self.expressions = program, program.kernel, expressions
+        self._known: dict[tuple[Value, int | None], Range] = {}
+        self._wrapping: set[tuple[Value, int | None]] = set()
+        self._open: set[Value] = set()
+        self._extents = set(self.kernel.symbols())
+        self._symbols = self._required()
+
+    def _required(self) -> dict[str, Range]:
+        """What `assert` at host level says of single symbols."""
+        found: dict[str, Range] = {}
+        for rule in self.kernel.notes.get("requires", ()):
+            for op, left, right in ((rule.op, rule.left, rule.right), (_TURNED[rule.op], rule.right, rule.left)):
+                name = next(iter(left.symbols()), None)
+                if name is None or left != Dim.symbol(name) or right.known is None:
+                    continue
+                lo, hi = found.get(name, (-FAR, FAR))
+                if op in ("<", "<=", "=="):
+                    hi = min(hi, right.known - (op == "<"))
+                if op in (">", ">=", "=="):
+                    lo = max(lo, right.known + (op == ">"))
+                found[name] = (lo, hi)
+        return found
+
+    def symbol(self, name: str, type_: str = "s32") -> Range:
+        """An extent is positive, and taken to be no more than `EXTENT`."""
+        lo, hi = self.input(name, type_)
+        return lo, min(hi, EXTENT) if name in self._extents else hi
+
+    def input(self, name: str, type_: str = "s32") -> Range:
+        """What a size or a parameter may be given as."""
+        lo, hi = type_range(type_)
+        if name in self._extents:
+            lo = max(lo, 1)
+        least, most = self._symbols.get(name, (-FAR, FAR))
+        return max(lo, least), min(hi, most)
+
+    def dim(self, dim: Dim) -> Range:
+        """Of an expression over sizes."""
+        lo = hi = 0
+        for monomial, coefficient in dim.terms:
+            part = (coefficient, coefficient)
+            for atom in monomial:
+                part = _corners(part, self.atom(atom, self.dim), lambda x, y: x * y)
+            lo, hi = lo + part[0], hi + part[1]
+        return lo, hi
+
+    def atom(self, atom: Atom, of: Callable[[Dim], Range]) -> Range:
+        if atom.op == "sym":
+            return self.symbol(str(atom.args[0]))
+        a, b = (of(d) for d in atom.args if isinstance(d, Dim))
+        found = _RULES[atom.op](a, b)
+        return found if found is not None else (-FAR, FAR)
+
+    def wraps(self, value: Value, warp: int | None = None) -> bool:
+        """Whether the value's operation may leave its type."""
+        self.of(value, warp)
+        return (value, warp) in self._wrapping
+
+    def of(self, value: Value, warp: int | None = None) -> Range:
+        key = (value, warp)
+        if key in self._known:
+            return self._known[key]
+        full = type_range(value.type)
+        if value in self._open:
+            return full
+        self._open.add(value)
+        lo, hi = self._fixed(value, warp) or self._compute(value, warp)
+        self._open.discard(value)
+        if lo < full[0] or hi > full[1]:
+            self._wrapping.add(key)
+            lo, hi = full
+        if value.bounds is not None:
+            lo, hi = max(lo, value.bounds[0]), min(hi, value.bounds[1] - 1)
+        self._known[key] = (lo, hi)
+        return lo, hi
+
+    def _fixed(self, value: Value, warp: int | None) -> Range | None:
+        """Where threads alone decide it."""
+        found = self.program.lanes.fixed(value)
+        if found is None:
+            return None
+        row = found[: self.kernel.threads]
+        if warp is not None:
+            row = row[warp * WARP : (warp + 1) * WARP]
+        return int(row.min()), int(row.max())
+
+    def _compute(self, value: Value, warp: int | None) -> Range:
+        op = self.expressions.definition.get(value)
+        full = type_range(value.type)
+        if isinstance(op, Symbol):
+            return self.symbol(op.symbol, value.type)
+        if isinstance(op, BlockIndex):
+            return 0, max(0, self.dim(self.kernel.grid[op.axis])[1] - 1)
+        if isinstance(op, For):
+            return 0, max(0, self.of(op.count, warp)[1] - 1)
+        if isinstance(op, VarGet):
+            return _hull(*(self.of(v, warp) for v in self.expressions.given(op)))
+        if isinstance(op, Select):
+            return _hull(self.of(op.then, warp), self.of(op.otherwise, warp))
+        if isinstance(op, Cast) and op.operand.type in (*INTEGERS, "bool") and value.type != "bool":
+            return self.of(op.operand, warp)
+        if isinstance(op, Unary):
+            lo, hi = self.of(op.operand, warp)
+            return {"neg": (-hi, -lo), "not": (~hi, ~lo), "lnot": (1 - hi, 1 - lo)}[op.op]
+        if isinstance(op, Binary) and op.left.type in (*INTEGERS, "bool"):
+            return self._binary(op, full, warp)
+        return full
+
+    def _binary(self, op: Binary, full: Range, warp: int | None) -> Range:
+        a, b = self.of(op.left, warp), self.of(op.right, warp)
+        if op.op in _COMPARED:
+            return _COMPARED[op.op](a[0] - b[1], a[1] - b[0])
+        rule = _RULES.get(op.op)
+        found = rule(a, b) if rule is not None else None
+        return found if found is not None else full
+
+
+def _hull(*ranges: Range) -> Range:
+    if not ranges:
+        return -FAR, FAR
+    return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+
+
+def _corners(a: Range, b: Range, fn: Callable[[int, int], int]) -> Range:
+    found = [fn(x, y) for x in a for y in b]
+    return min(found), max(found)
+
+
+def _towards_zero(a: int, b: int) -> int:
+    found = abs(a) // abs(b)
+    return found if (a < 0) == (b < 0) else -found
+
+
+def _div(a: Range, b: Range) -> Range | None:
+    return _corners(a, b, _towards_zero) if b[0] > 0 else None
+
+
+def _cdiv(a: Range, b: Range) -> Range | None:
+    return _corners(a, b, lambda x, y: -(-x // y)) if b[0] > 0 and a[0] >= 0 else None
+
+
+def _mod(a: Range, b: Range) -> Range | None:
+    if b[0] <= 0:
+        return None
+    if a[0] >= 0 and a[1] < b[0]:
+        return a
+    return (0 if a[0] >= 0 else 1 - b[1], b[1] - 1 if a[1] < 0 or a[1] >= b[1] else min(a[1], b[1] - 1))
+
+
+def _and(a: Range, b: Range) -> Range | None:
+    bounds = [hi for lo, hi in (a, b) if lo >= 0]
+    return (0, min(bounds)) if bounds else None
+
+
+def _or(a: Range, b: Range) -> Range | None:
+    if a[0] < 0 or b[0] < 0:
+        return None
+    return (0, (1 << max(a[1], b[1]).bit_length()) - 1)
+
+
+def _shr(a: Range, b: Range) -> Range | None:
+    return _corners(a, b, lambda x, y: x >> y) if 0 <= b[0] <= b[1] < 64 else None
+
+
+def _shl(a: Range, b: Range) -> Range | None:
+    return _corners(a, b, lambda x, y: x << y) if 0 <= b[0] <= b[1] < 64 else None
+
+
+def _three(surely: bool, never: bool) -> Range:
+    return (1, 1) if surely else (0, 0) if never else (0, 1)
+
+
+_COMPARED: dict[str, Callable[[int, int], Range]] = {
+    # of the difference of both sides, which is at least lo and at most hi
+    "lt": lambda lo, hi: _three(hi < 0, lo >= 0),
+    "le": lambda lo, hi: _three(hi <= 0, lo > 0),
+    "gt": lambda lo, hi: _three(lo > 0, hi <= 0),
+    "ge": lambda lo, hi: _three(lo >= 0, hi < 0),
+    "eq": lambda lo, hi: _three(lo == hi == 0, lo > 0 or hi < 0),
+    "ne": lambda lo, hi: _three(lo > 0 or hi < 0, lo == hi == 0),
+}
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_RULES: dict[str, Callable[[Range, Range], Range | None]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": lambda a, b: _corners(a, b, lambda x, y: x * y),
+    "div": _div,
+    "mod": _mod,
+    "cdiv": _cdiv,
+    "shl": _shl,
+    "shr": _shr,
+    "and": _and,
+    "or": _or,
+    "xor": _or,
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "land": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "lor": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+}

@@ -1,0 +1,155 @@
+"""What the verifier does not know decides nothing: operations, C++ text, and its own failures."""
+
+from __future__ import annotations
+
+import pytest
+
+import croq.ir.hw
+import croq.ir.tile  # the registry holds both vocabularies
+import croq.target.sm90.fragments  # noqa: F401  (the parser reads its layouts)
+from croq.ir.core import REGISTRY, Op, operation
+from croq.ir.parser import parse_kernel
+from croq.verify import Verdict, check, hw, tile, verify_protocol
+from croq.verify.device_text import DeviceText
+from tests.verify.helpers import kernels
+
+SHIPPED = dict(REGISTRY)
+NOT_IN_TILE_IR = {"scope", "role", "tma.issue"}  # gone behind `participants`, or not there yet
+ONLY_IN_MAPS = {"frag_read", "frag_write"}
+
+
+def outcome(found: Verdict) -> str:
+    return found.found[0].code if found.outcome == "fault" else found.outcome
+
+
+# ----------------------------------------------------------------------------------------------------------- operations
+@pytest.mark.parametrize("name", sorted(n for n, op in SHIPPED.items() if not op.TILE and n not in ONLY_IN_MAPS))
+def test_every_operation_of_the_machine_has_a_rule(name: str) -> None:
+    assert hw.LEVEL.rule(SHIPPED[name]) is not None
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in SHIPPED.items() if op.TILE and n not in NOT_IN_TILE_IR))
+def test_every_operation_on_tiles_has_a_rule(name: str) -> None:
+    assert tile.LEVEL.rule(SHIPPED[name]) is not None
+
+
+@pytest.mark.parametrize("level", [hw.LEVEL, tile.LEVEL], ids=lambda level: level.name)
+def test_operation_without_a_rule_is_not_decided_and_named(level: object) -> None:
+    @operation("test.invented")
+    class Invented(Op):
+        pass
+
+    try:
+        kernel = parse_kernel('kernel k file="k.co", grid=(1, 1, 1), threads=32, shared_bytes=0 {\n}\n')
+        kernel.body.ops.append(Invented())
+        found = verify_protocol(kernel, level=level.name)  # type: ignore[attr-defined]
+    finally:
+        del REGISTRY["test.invented"]
+    assert found.outcome == "undecided"
+    assert "no rule for the operation `test.invented`" in found.reason
+
+
+def test_failure_of_the_verifier_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise IndexError("nobody expected this")
+
+    kernel = parse_kernel('kernel k file="k.co", grid=(1, 1, 1), threads=32, shared_bytes=0 {\n}\n')
+    assert verify_protocol(kernel).proved
+    monkeypatch.setattr(check, "overlapping", fail)
+    found = verify_protocol(kernel)
+    assert found.outcome == "undecided" and isinstance(found.bug, IndexError)
+    assert "a bug of croq" in found.diagnostics()[0].message
+
+
+# ------------------------------------------------------------------------------------------------------------- C++ text
+NATURES = {
+    "__device__ float f(float x) { return fmaxf(x, 0.0f) * __expf(-x); }": "plain",
+    "template <int N> __device__ void f(float* v) { for (int i = 0; i < N; ++i) v[i] = v[i] < 0 ? 0 : v[i]; }": "plain",
+    "__device__ __launch_bounds__(128) int f(int a) { int b(a); return (int)(b + int(2.5f)) & (a); }": "plain",
+    "__device__ int g(int a) { return a + 1; } __device__ int f(int a) { return g(a) * g(2); }": "plain",
+    "__device__ int f(int a) { return a > 0 ? f(a - 1) : 0; }": "plain",
+    '__device__ void f() { const char* s = "__syncthreads();"; /* asm */ }  // __syncthreads()': "plain",
+    "__device__ float f(float x) { return x + __shfl_xor_sync(0xffffffffu, x, 1); }": "warp",
+    "__device__ void f() { __syncwarp(); }": "warp",
+    "__device__ void f() { __syncthreads(); }": "block",
+    "__device__ int f(int x) { return __syncthreads_count(x); }": "block",
+    "__device__ void g() { __syncthreads(); } template <int N> __device__ void f() { if (N) g(); }": "block",
+    "template <int N> __device__ void g() { __syncthreads(); } __device__ void f() { g<4 * 2>(); }": "block",
+    "#define WAIT __syncthreads()\n__device__ void f() { WAIT; }": "block",
+    "__device__ void g(int x = __syncthreads_or(1)) { } __device__ void f() { g(); }": "block",
+    "__device__ void g() { __syncthreads(); } __device__ void f() { void (*h)() = g; h(); }": "opaque",
+    '__device__ void f() { asm volatile("bar.sync 0;"); }': "opaque",
+    "__device__ void f() { __shared__ float s[32]; s[0] = 1; }": "opaque",
+    "__device__ void f(int* p) { while (*(volatile int*)p) { } }": "opaque",
+    "__device__ void f(int* p) { atomicAdd(p, 1); }": "opaque",
+    "__device__ void f() { cooperative_groups::this_thread_block().sync(); }": "opaque",
+    "__device__ void f() { auto g = [] { }; g(); }": "opaque",
+    "__device__ int g(int);": "opaque",
+}
+
+
+@pytest.mark.parametrize("text", NATURES)
+def test_device_function_is_what_its_text_shows(text: str) -> None:
+    assert DeviceText((text,)).nature("f").kind == NATURES[text]
+
+
+CALLING = """
+{text}
+__co__ void k(global f32 [N] x) {{
+  parallel b by 1 : block, t by 64 : thread {{ {before} call f(); x.at(t) = 1.0f; }}
+}}
+"""
+BARRIER = "__device__ void g() { __syncthreads(); }\n__device__ void f() { g(); }"
+VOTE = "__device__ void f() { __ballot_sync(0xffffffffu, 1); }"
+
+
+@pytest.mark.parametrize("level", ["hw", "tile"])
+@pytest.mark.parametrize(
+    ("text", "before", "expected"),
+    [
+        (BARRIER, "", "undecided"),
+        (BARRIER, "if (t < 32)", "undecided"),
+        (BARRIER, "if (t < 16)", "E-6011"),
+        (BARRIER, "if (N == 123456)", "undecided"),
+        (VOTE, "", "proved"),
+        (VOTE, "if (t < 32)", "proved"),
+        (VOTE, "if (t < 16)", "undecided"),
+        ("__device__ void f() { int x = 1; x += 2; }", "if (t < 16)", "proved"),
+        ('__device__ void f() { asm(""); }', "", "undecided"),
+    ],
+)
+def test_call_of_device_text_is_accepted_only_if_it_orders_nothing(
+    text: str, before: str, expected: str, level: str
+) -> None:
+    source = CALLING.format(text=text, before=before)
+    (kernel,) = kernels(source, after="participants" if level == "tile" else None)
+    found = verify_protocol(kernel, level=level)  # type: ignore[arg-type]
+    assert outcome(found) == expected, found
+    if expected == "undecided":
+        assert "`f`" in found.reason and found.span is not None
+
+
+def test_call_inside_a_map_is_looked_at_too() -> None:
+    source = """
+{text}
+__co__ void k(global f32 [N] x) {{
+  parallel b by 1 : block, p by 1 : group-4, t by 128 : thread {{
+    frag f32 [64] v {{1.0f}};
+    apply {{i}} in v.span v.at(i) = call f(v.at(i));
+  }}
+}}
+"""
+    plain = "__device__ float f(float x) {{ return x + {}; }}"
+    for text, expected in ((plain.format("1.0f"), "proved"), (plain.format("__shfl_sync(~0u, x, 0)"), "undecided")):
+        (kernel,) = kernels(source.format(text=text))
+        assert outcome(verify_protocol(kernel)) == expected
+
+
+def test_control_by_what_the_kernel_writes_itself_is_not_decided() -> None:
+    source = """
+__co__ void k(global s32 [N] x) {
+  parallel b by 1 : block, t by 64 : thread { x.at(0) = 1; if (x.at(1) > 0) { sync.shared; } }
+}
+"""
+    found = verify_protocol(kernels(source)[0])
+    assert outcome(found) == "undecided" and "data that is not followed" in found.reason
