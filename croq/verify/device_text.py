@@ -83,6 +83,12 @@ class DeviceText:
 
     def nature(self, callee: str) -> Nature:
         """Of a call of the function by name."""
+        if callee not in self._bodies:
+            found = self._judge(callee)
+            return Nature("opaque", "is not in the device text of the file") if found.kind == "opaque" else found
+        return self._called(callee)
+
+    def _called(self, callee: str) -> Nature:
         if callee not in self._found:
             self._found[callee] = PLAIN  # a function that calls itself adds nothing
             self._found[callee] = self._judge(callee)
@@ -134,7 +140,7 @@ class DeviceText:
             if token in _OPAQUE:
                 found = found.worse(Nature("opaque", f"contains `{token}`"))
             elif (_is_name(token) and token not in _KEYWORDS and _called(body, at)) or token in self._bodies:
-                found = found.worse(self.nature(token))
+                found = found.worse(self._called(token))
         return found
 
 

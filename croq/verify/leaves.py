@@ -114,6 +114,20 @@ class Expressions:
             ]
         return self._reaching[get]
 
+    def same(self, get: VarGet) -> VarGet:
+        """The first reading of the variable that certainly gives the same value: in the block or one around it, with no
+        change in between, nor in a loop around the later one alone."""
+        blocks = {self.slice.block[op] for op in (get, *self.slice.around[get])}
+        changes = self.slice.sets.get(get.var, [])
+        for first in self.slice.gets.get(get.var, []):
+            between = range(self.slice.order[first], self.slice.order[get])
+            loops = [op for op in self.slice.around[get] if op not in self.slice.around[first]]
+            if self.slice.block[first] in blocks and not any(
+                self.slice.order[c] in between or any(op in loops for op in self.slice.around[c]) for c in changes
+            ):
+                return first
+        return get
+
     def inputs(self, values: Iterable[Value], control: bool = False) -> set[Leaf]:
         """The leaves other than threads and loops that decide the values, also by way of variables; with `control`,
         also those that decide which of its values a variable has."""

@@ -71,7 +71,7 @@ class Machine(Tensor):
         if nature.kind == "block" and mask != warp.base:
             raise partial(warp, site, f"`{name}` {nature.why}, a barrier of the CTA")
         if nature.kind != "warp":
-            raise Undecided(f"`{name}`, which is called here, {nature.why}", site.op)
+            raise Undecided(f"the function `{name}`, called here, {nature.why}", site.op)
         if mask != warp.base:
             raise Undecided(f"a part of a warp calls `{name}`, which {nature.why}", site.op)
         self.work += 1

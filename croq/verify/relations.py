@@ -21,7 +21,7 @@ from math import gcd
 from croq.ir.core import Op, Value
 from croq.ir.hw import Section
 from croq.ir.objects import Kernel
-from croq.ir.scalar import Binary, BlockIndex, Cast, For, If, Select, Symbol, Unary
+from croq.ir.scalar import Binary, BlockIndex, Cast, For, If, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Atom, Dim, Monomial
 from croq.verify.intervals import Intervals, Range, type_range
@@ -39,6 +39,7 @@ class Relations:
     def __init__(self, program: Program, intervals: Intervals, warp: int) -> None:
         self.program, self.intervals, self.warp = program, intervals, warp
         self.kernel: Kernel = program.kernel
+        self.expressions = intervals.expressions
         self.definition = program.slice.definition
         self._dims: dict[Value, Dim | None] = {}
         self._ranges: dict[str, Range] = {}
@@ -108,6 +109,10 @@ class Relations:
                 return found
         if isinstance(op, Cast) and op.operand.type in INTEGERS and self._fits(op):
             return self.dim(op.operand)
+        if isinstance(op, VarGet):
+            first = self.expressions.same(op)
+            if first is not op:
+                return self.dim(first.result)
         return self._opaque(f"value {id(value)}", (lo, hi), [])
 
     def _fits(self, op: Cast) -> bool:

@@ -75,6 +75,7 @@ class Slice:
         self.order: dict[Op, int] = {}  # in the program's text
         self.definition: dict[Value, Op] = {}
         self.sets: dict[Variable, list[VarSet | VarDeclare]] = {}
+        self.gets: dict[Variable, list[VarGet]] = {}
         self.relevant: set[Op] = set()
         self.needed: set[Value] = set()
         self.protocol: set[Op] = set()
@@ -96,6 +97,8 @@ class Slice:
                 self.definition[value] = op
             if isinstance(op, VarSet | VarDeclare):
                 self.sets.setdefault(op.var, []).append(op)
+            if isinstance(op, VarGet):
+                self.gets.setdefault(op.var, []).append(op)
             for inner in invariant(op):
                 self.around[inner] = around
                 self.block[inner], self.order[inner] = block, len(self.order)
