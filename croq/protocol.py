@@ -60,7 +60,8 @@ def validate(model: Model, kernel: Kernel) -> list[Diagnostic]:
     verdict = verify_protocol(kernel)
     if verdict.outcome != "fault":
         return []
-    return blame(verdict, verify_protocol(_as_written(model, kernel.name), level="tile")).diagnostics()
+    written = _as_written(model, kernel.name)
+    return blame(verdict, verify_protocol(written, level="tile"), written).diagnostics()
 
 
 def judge(made: Compilation) -> Iterator[Judgement]:
@@ -69,8 +70,9 @@ def judge(made: Compilation) -> Iterator[Judgement]:
 
     for kernel in made.module.kernels:
         lowered = verify_protocol(kernel, options=THOROUGH)
-        source = verify_protocol(_as_written(made.model, kernel.name), level="tile", options=THOROUGH)
-        yield Judgement(kernel.name, source, blame(lowered, source))
+        written = _as_written(made.model, kernel.name)
+        source = verify_protocol(written, level="tile", options=THOROUGH)
+        yield Judgement(kernel.name, source, blame(lowered, source, written))
 
 
 def _as_written(model: Model, name: str) -> Kernel:

@@ -2,7 +2,12 @@
 
 A site that triggers `e.at(order)` takes part in the generations that `order` can name. What is known of an order is
 its remainder: `2 * k + 1` is odd, whatever `k` is; a counter that starts at 0 and goes up in steps of 2 is even. Sites
-whose orders can never be equal do not act in one generation, and do not add up.
+whose orders can never be equal do not act in one generation, and do not add up. Where an order begins and ends tells
+sites apart as well:
+
+    trigger empty.at(0)            by warpgroup 2      hands out the first two slots,
+    trigger empty.at(1)
+    trigger empty.at(k + 2)        by warpgroup 1      and goes on from there
 
     trigger empty.at(2 * k)        by warpgroup 0      every generation has the 4 warps of one of them,
     trigger empty.at(2 * k + 1)    by warpgroup 1      not the 8 of both
@@ -20,7 +25,7 @@ from numpy.typing import NDArray
 
 from croq.ir.core import Op, Value
 from croq.ir.objects import Event, EventRef, Kernel, Variable
-from croq.ir.scalar import Binary, Cast, Unary, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Binary, Cast, Const, For, Unary, VarDeclare, VarGet, VarSet
 from croq.ir.tile import EventTrigger
 from croq.ir.types import ThreadSet
 from croq.passes.threads import ThreadAnalysis
@@ -42,20 +47,55 @@ class Remainder:
         return _reduced(self.modulus * abs(factor), self.rest * factor)
 
 
+@dataclass(frozen=True)
+class Site:
+    """One reference of a trigger: what is known of its orders, and who arrives."""
+
+    remainder: Remainder
+    low: int | None  # no order is smaller
+    high: int | None  # nor larger
+    threads: ThreadSet
+
+    @property
+    def orders(self) -> range | None:
+        """All orders, where they are few."""
+        few = self.low is not None and self.high is not None and self.high - self.low < MOST_CLASSES
+        return range(self.low or 0, (self.high or 0) + 1) if few else None
+
+
 def generations(event: Event, triggers: list[EventTrigger], remainders: Remainders) -> dict[int | None, ThreadSet]:
-    """The threads of each class of generations; under None, all threads, where nothing tells generations apart."""
-    sites = [(remainders.of_ref(ref), op.threads) for op in triggers for ref in op.refs if ref.event is event]
-    moduli = [site.modulus for site, _ in sites if site.modulus]
-    exact = {int(r) for site, threads in sites if not site.modulus for r in site.rest[list(threads or ())]}
+    """The threads of each class of generations; under None those of all that nothing tells apart."""
+    sites = [
+        Site(remainders.of_ref(ref), *remainders.bounds(ref.order), op.threads or ThreadSet(()))
+        for op in triggers
+        for ref in op.refs
+        if ref.event is event
+    ]
+    early = [site for site in sites if site.orders is not None]
+    late = [site for site in sites if site.orders is None]
+    first = max((site.high or 0 for site in early), default=0) + 1
+    if not early or not late or any(site.low is None or site.low < first for site in late):
+        return _classes(sites)
+    numbers = {n for site in early for n in site.orders or ()}
+    found: dict[int | None, ThreadSet] = {
+        n: ThreadSet.of(t for site in early if n in (site.orders or ()) for t in site.threads) for n in sorted(numbers)
+    }
+    later = _classes(late)  # classes of numbers, of which the smallest that is late stands for each
+    return found | {n if n is None else n + -(-max(first - n, 0) // len(later)) * len(later): later[n] for n in later}
+
+
+def _classes(sites: list[Site]) -> dict[int | None, ThreadSet]:
+    moduli = [site.remainder.modulus for site in sites if site.remainder.modulus]
+    exact = {int(r) for s in sites if not s.remainder.modulus for r in s.remainder.rest[list(s.threads)]}
     classes = lcm(*moduli) if moduli else 0
     if classes == 1 or classes > MOST_CLASSES or not sites:
-        return {None: event.triggers or ThreadSet(())}
+        return {None: ThreadSet.of(t for site in sites for t in site.threads)}
     found: dict[int | None, ThreadSet] = {}
     for number in range(classes) if classes else sorted(exact):
         acting: list[int] = []
-        for site, threads in sites:
-            modulus = gcd(site.modulus, classes)
-            acting += [t for t in threads or () if _same(int(site.rest[t]), number, modulus)]
+        for site in sites:
+            modulus = gcd(site.remainder.modulus, classes)
+            acting += [t for t in site.threads if _same(int(site.remainder.rest[t]), number, modulus)]
         if acting:
             found[number] = ThreadSet.of(set(acting))
     return found
@@ -72,10 +112,14 @@ class Remainders:
     variables: dict[Variable, Remainder] = field(default_factory=dict)
     setters: dict[Variable, list[Op]] = field(default_factory=dict)
     uniform: dict[Value, bool] = field(default_factory=dict)
+    counters: set[Value] = field(default_factory=set)  # of loops
+    least: dict[Variable, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for op in self.kernel.walk():
-            if isinstance(op, VarSet):
+            if isinstance(op, For):
+                self.counters.add(op.iv)
+            elif isinstance(op, VarSet):
                 self.stores.setdefault(op.var, []).append(op.value)
                 self.setters.setdefault(op.var, []).append(op)
             elif isinstance(op, VarDeclare):
@@ -111,6 +155,49 @@ class Remainders:
             return self._anything()
         slot = self.of(ref.slot)
         return slot if not slot.modulus else _reduced(gcd(slot.modulus, ref.event.slots), slot.rest)
+
+    def bounds(self, order: Value | None) -> tuple[int | None, int | None]:
+        """The smallest and the largest value that an order can have, as far as they are known."""
+        if order is None:
+            return None, None
+        if order.bounds is not None:
+            return order.bounds[0], order.bounds[1] - 1
+        static = self.analysis.static(order)
+        if static is not None:
+            return int(static.min()), int(static.max())
+        return self._least(order), None
+
+    def _least(self, value: Value) -> int | None:
+        op = value.op
+        if value.bounds is not None:
+            return value.bounds[0]
+        if isinstance(op, Const) and isinstance(op.value, int):
+            return op.value
+        if value in self.counters:
+            return 0
+        if isinstance(op, Cast) and op.operand.type in ("s32", "u32", "s64", "u64"):
+            least = self._least(op.operand)
+            return least if least is not None and least >= 0 else None
+        if isinstance(op, VarGet):
+            return self._least_of_variable(op.var)
+        if isinstance(op, Binary) and op.op in ("add", "mul"):
+            left, right = self._least(op.left), self._least(op.right)
+            if left is None or right is None or (op.op == "mul" and min(left, right) < 0):
+                return None
+            return left + right if op.op == "add" else left * right
+        return None
+
+    def _least_of_variable(self, var: Variable) -> int | None:
+        """A counter that goes up from its first values."""
+        if var in self.least:
+            return self.least[var]
+        self.least[var] = None  # while it is being found out
+        steps = {value: self._step(var, value) for value in self.stores.get(var, [])}
+        starts = [self._least(value) for value, step in steps.items() if step is None]
+        rising = all(step is None or step >= 0 for step in steps.values())
+        if starts and rising and None not in starts:
+            self.least[var] = min(start for start in starts if start is not None)
+        return self.least[var]
 
     def of(self, value: Value) -> Remainder:
         if value not in self.known:

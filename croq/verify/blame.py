@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from croq.diagnostics import Diagnostic
+from croq.ir.objects import Kernel
+from croq.verify.remedies import remedy
 from croq.verify.verdict import Verdict
 
 CROQ = (
@@ -12,17 +15,27 @@ CROQ = (
 )
 
 
-def blame(lowered: Verdict, source: Verdict) -> Verdict:
-    """The verdict on lowered IR with the culprit named, by the verdict on the tile IR of the same kernel."""
+def blame(lowered: Verdict, source: Verdict, written: Kernel | None = None) -> Verdict:
+    """The verdict on lowered IR with the culprit named, by the verdict on the tile IR of the same kernel.
+
+    With the tile IR itself (`written`) the help of a wrong program is what makes it right, where that is found.
+    """
     if lowered.outcome != "fault" or not lowered.found:
         return lowered
+    notes = [_at(remark) for remark in source.remarks]
     if source.proved:
-        note = CROQ
+        notes.append(CROQ)
     elif source.outcome == "fault":
         first = source.found[0]
         place = f" at line {first.span.line}" if first.span is not None else ""
-        note = f"the program itself does not order it: {first.code}{place}, {first.message}"
+        notes.append(f"the program itself does not order it: {first.code}{place}, {first.message}")
     else:
         return lowered
-    found = tuple(replace(d, notes=(*d.notes, note)) for d in lowered.found)
+    help = remedy(written) if written is not None and source.outcome == "fault" else None
+    found = tuple(replace(d, notes=(*d.notes, *notes), hint=help or d.hint) for d in lowered.found)
     return replace(lowered, found=found)
+
+
+def _at(remark: Diagnostic) -> str:
+    line = f"line {remark.span.line}: " if remark.span is not None else ""
+    return f"{line}{remark.message}"

@@ -203,7 +203,11 @@ class _Check:
         if goal is not None:
             return self._undecided(self._missing(goal))
         taken = assumptions(self.kernel, self.program.slice)
-        return Verdict(self.kernel.name, self.level, "proved", coverage, assumes=taken)
+        return Verdict(self.kernel.name, self.level, "proved", coverage, assumes=taken, remarks=self._remarks())
+
+    def _remarks(self) -> tuple[Diagnostic, ...]:
+        """What the machine has noted at sites beside faults."""
+        return tuple(site.objects["remark"] for site in self.program.sites if "remark" in site.objects)
 
     def _missing(self, goal: Goal) -> Undecided:
         decision = goal.decision
@@ -244,6 +248,7 @@ class _Check:
                 "fault",
                 self._coverage(),
                 found=(self._diagnostic(fault, lines, binding, oracle),),
+                remarks=self._remarks(),
                 timeline=lines,
             )
         raise AssertionError("a fault that does not show again")

@@ -1,8 +1,9 @@
 """What a program says about order, before anything is decided about barriers: events with generations, futures, moves
 and MMAs as the language defines them.
 
-Differences from the machine below (docs/memory-model.md, "The source"): a wait names its generation, so it cannot be
-lapped; an operation of several threads begins and ends with all of them; proxies and register fences do not exist.
+Differences from the machine below (docs/memory-model.md, "The source"): a wait names its generation, so that some of
+its threads may lag behind others; an operation of several threads begins and ends with all of them; proxies and
+register fences do not exist.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from croq.ir.tile import EventTrigger
 from croq.ir.types import ThreadSet
 from croq.passes.generations import Remainders, generations
 from croq.passes.threads import ThreadAnalysis
+from croq.verify.event_faults import again, other_generation, ran_ahead, surplus
 from croq.verify.explain import in_flight_at_end
-from croq.verify.faults import Fault
 from croq.verify.machine import Machine
 from croq.verify.memory import Access
 from croq.verify.program import Site
@@ -41,6 +42,8 @@ class Generations:
     moment: int = -1
     arrivers: list[Epoch] = field(default_factory=list)
     closings: list[Closing] = field(default_factory=list)
+    returned: dict[Site, list[Epoch]] = field(default_factory=dict)  # from waits for the last completion
+    seen: set[tuple[Site, int]] = field(default_factory=set)  # waits, and completions from which somebody has returned
 
     @property
     def done(self) -> int:
@@ -136,9 +139,14 @@ class TileMachine(Machine):
             targets.append((agent, state, target))
         for agent, state, target in targets:
             ready = " (starts ready)" if target == 0 else ""
-            self.note(warp, site, f"wait {state.name} #{target}{ready}", (state.moment,), {state.event})
+            moment = self.note(warp, site, f"wait {state.name} #{target}{ready}", (state.moment,), {state.event})
             if target:
                 self.join(agent, state.clocks[target - 1])
+            if 0 < target < state.done and (site, target) not in state.seen:
+                raise ran_ahead(state, target, site, warp, moment)
+            state.seen.add((site, target))
+            if target == state.done:
+                state.returned.setdefault(site, []).append((agent, self.vc[agent][agent]))
             path = (agent, site.objects["path"], state)
             warp.paths[path] = warp.paths.get(path, 0) + 1
         return False
@@ -150,7 +158,7 @@ class TileMachine(Machine):
             self._current(warp, agent, site, state, generation, moment)
             lanes = self.lanes[agent].bit_count()
             if lanes > state.pending:
-                raise self._surplus(state, site, warp, moment)
+                raise surplus(state, site, warp, moment)
             state.arrived = self.vc[agent] if state.arrived is None else self.merged((state.arrived, self.vc[agent]))
             state.arrivers.append((agent, self.vc[agent][agent]))
             self.step(agent)
@@ -181,20 +189,12 @@ class TileMachine(Machine):
     ) -> None:
         """B1, and the order that the program gives."""
         if self.completed(agent, state.component, state.closings) < state.done and state.event in self.waited:
-            raise self._again(state, site, warp, moment)
+            raise again(state, site, warp, moment)
         if generation is not None and (generation - state.done) % 2:
-            raise Fault(
-                "E-6005",
-                f"the order of this trigger names generation {generation} of `{state.name}`, and generation "
-                f"{state.done} is the current one",
-                site,
-                hint="count the order up once a generation, in every role alike",
-                moments=[moment],
-                about={state.event},
-                warp=warp.index,
-            )
+            site.objects.setdefault("remark", other_generation(state, generation, site))
 
     def _complete(self, state: Generations, clock: Clock, closing: Closing) -> None:
+        self._waiters_are_near(state, clock)
         state.closings.append(closing)
         state.arrivers = []
         clock = list(clock)
@@ -207,30 +207,12 @@ class TileMachine(Machine):
         for sleeper in sleepers:
             self.wake(sleeper)
 
-    def _again(self, state: Generations, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6005",
-            f"`{state.event.name}` is triggered again before everybody is past its last generation",
-            site,
-            notes=[
-                f"nothing makes this trigger of warp {warp.index} come after completion {state.done} of {state.name}"
-            ],
-            hint=f"let it wait for something that follows completion {state.done} of `{state.event.name}`",
-            moments=[moment, state.moment],
-            ending=f"may count for generation {state.done} or {state.done + 1} of {state.name}",
-            about={state.event},
-            warp=warp.index,
-        )
-
-    def _surplus(self, state: Generations, site: Site, warp: Warp, moment: int) -> Fault:
-        return Fault(
-            "E-6005",
-            f"a generation of `{state.event.name}` is triggered by more threads than the {state.required} that it has",
-            site,
-            moments=[moment],
-            about={state.event},
-            warp=warp.index,
-        )
+    def _waiters_are_near(self, state: Generations, clock: Clock) -> None:
+        """B2 of the source: of those who wait for the last completion at one place, somebody has returned from it."""
+        for site, returned in state.returned.items():
+            if state.done and not any(clock[self.half + who] >= when for who, when in returned):
+                raise ran_ahead(state, state.done, site, self.owner[returned[0][0]], state.moment)
+        state.returned = {}
 
     # ----------------------------------------------------------------------------------------------------- meetings
     def meet(self, warp: Warp, mask: int, site: Site, door: str, groups: tuple[ThreadSet, ...]) -> None:
@@ -350,14 +332,9 @@ def required(kernel: Kernel) -> dict[Event, list[int]]:
     remainders = Remainders(kernel, ThreadAnalysis(kernel))
     for event, ops in triggers.items():
         classes = generations(event, ops, remainders)
-        if None in classes:
-            everybody = {t for op in ops for t in op.threads or ()}
-            found[event] = [max(1, len(everybody))] * event.slots
-            continue
         for number, threads in classes.items():
-            assert number is not None
-            slots = range(event.slots) if len(classes) < event.slots else [number % event.slots]
-            for slot in slots:
+            every = number is None or len(classes) < event.slots
+            for slot in range(event.slots) if every else [(number or 0) % event.slots]:
                 found[event][slot] = max(found[event][slot], len(threads))
     return found
 

@@ -43,6 +43,7 @@ class Verdict:
     outcome: Outcome
     coverage: Coverage = field(default_factory=Coverage)
     found: tuple[Diagnostic, ...] = ()
+    remarks: tuple[Diagnostic, ...] = ()  # warnings about what is right all the same
     reason: str = ""  # of "undecided"
     span: Span | None = None  # of "undecided"
     timeline: tuple[str, ...] = ()  # of "fault"
@@ -54,9 +55,9 @@ class Verdict:
         return self.outcome == "proved"
 
     def diagnostics(self) -> list[Diagnostic]:
-        """Nothing when proved; else one error with its counterexample, or the warning W-6000."""
+        """Remarks when proved; else one error with its counterexample, or the warning W-6000."""
         if self.outcome != "undecided":
-            return list(self.found)
+            return [*self.found, *(self.remarks if self.proved else ())]
         hint = "the simulator still checks the schedules that it runs"
         message = f"the protocol of `{self.kernel}` is not decided: {self.reason}"
         return [make("W-6000", self.span, message, severity="warning", hint=hint)]

@@ -147,3 +147,30 @@ OTHERS = {f"ring of {depth}": ring(depth) for depth in (1, 2, 3, 5)} | {
     "consumer starts ready": consumer_starts_ready(),
     "three producers": three_producers(),
 }
+
+
+def primed(prime: str, who: str = "", depth: int = 2, order: str = "k") -> str:
+    """Slots are handed out by hand: by the consumer before its loop, or by a role of their own."""
+    slot = f"k % {depth}"
+    feed = loop("wait empty.at(k);", load("a", slot), load("b", slot), "trigger full.at(k) after al, bl;")
+    use = ("wait full.at(k);", multiply(slot, slot), f"trigger empty.at({order});")
+    roles = [("p == 0", feed), ("p == 1", consumer(*use, before="" if who else prime))]
+    return program(
+        f"{tiles(depth, depth)} shared event full[{depth}], empty[{depth}];",
+        *roles,
+        *([(who, prime)] if who else []),
+        groups=3 if who else 2,
+    )
+
+
+IN_A_LOOP = "foreach {i} in [DEPTH] trigger empty.at(i);"
+PRIMED = {
+    "primed": primed("trigger empty.at(0); trigger empty.at(1);"),
+    "primed at once": primed("trigger empty.at(0), empty.at(1);"),
+    "primed in a loop": primed(IN_A_LOOP.replace("DEPTH", "2")),
+    "primed, depth 1": primed("trigger empty.at(0);", depth=1),
+    "primed, depth 3": primed(IN_A_LOOP.replace("DEPTH", "3"), depth=3),
+    "primed, orders go on": primed(IN_A_LOOP.replace("DEPTH", "2"), order="k + 2"),
+    "primed by another role": primed("trigger empty.at(0); trigger empty.at(1);", who="p == 2", order="k + 2"),
+    "primed by another role, in a loop": primed(IN_A_LOOP.replace("DEPTH", "3"), who="p == 2", depth=3, order="k + 3"),
+}
