@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from croq.emit.dims import dim_expr
 from croq.emit.expressions import Expr, Term, as_expr, binary, call, cast, divided, modulo, plus, times
 from croq.ir.core import Value
-from croq.ir.objects import Buffer, Event, Param, View
+from croq.ir.objects import Buffer, Event, Param, Start, View
 from croq.ir.types import BYTES
 from croq.sema.symbolic import Dim
 
@@ -94,11 +94,10 @@ def chunk_address(buffer: Buffer, base: Expr, row: Expr, chunk: Expr) -> Expr:
     return plus(base, slab, times(row, width), permuted)
 
 
-def view_start(emitter: Emitter, view: View) -> Expr:
-    """The address of the first byte of the view's tile part (unswizzled)."""
-    assert isinstance(view.root, Buffer)
-    row, col = row_and_col(view.root, offsets(emitter, view))
-    return plus(tile_base(emitter, view), start_offset(view.root, row, col))
+def started(emitter: Emitter, view: View, start: Start) -> Expr:
+    """The address at `start` in the tile that the view's slot picks."""
+    terms = [times(emitter.expr(term), scale) for term, scale in zip(start.terms, start.scales, strict=True)]
+    return plus(tile_base(emitter, view), *terms, start.offset)
 
 
 def element_address(emitter: Emitter, view: View, indices: Sequence[Term]) -> Expr:

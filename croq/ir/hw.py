@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from croq.ir.core import Block, Effect, Op, Value, operation
-from croq.ir.objects import Event, FragRef, Matrix, TensorMap, View
+from croq.ir.objects import Event, FragRef, Matrix, Start, TensorMap, View
 
 
 # ---------------------------------------------------------------------------------------------- who executes what
@@ -113,11 +113,15 @@ class ProxyFence(Op):
 # ------------------------------------------------------------------------------------------------------ copy engine
 @operation("bulk_tensor.load")
 class BulkTensorLoad(Op):
-    """One TMA instruction: box of `map` at `coords` (innermost first) to `dest`; its bytes count on event[slot]."""
+    """One TMA instruction: box of `map` at `coords` (innermost first) to `dest`; its bytes count on event[slot].
+
+    The box lies at consecutive bytes from `start` on, permuted by the map's swizzle: that must be `dest`.
+    """
 
     map: TensorMap
     coords: tuple[Value, ...]
     dest: View
+    start: Start
     event: Event
     slot: Value | None
     evict: Literal["evict_first", "evict_last"] | None
@@ -128,9 +132,12 @@ class BulkTensorLoad(Op):
 
 @operation("bulk_tensor.store")
 class BulkTensorStore(Op):
+    """`source` lies from `start` on, as the destination of a load does."""
+
     map: TensorMap
     coords: tuple[Value, ...]
     source: View
+    start: Start
 
     def effects(self) -> Iterable[Effect]:
         return (Effect("read", self.source, True),)

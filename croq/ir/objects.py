@@ -216,14 +216,23 @@ class FragRef(Composite):
     slot: Value | int | None = None
 
 
+@dataclass(frozen=True)
+class Start(Composite):
+    """Where something in shared memory starts: `offset + terms[0] * scales[0] + ..` bytes behind its slot's start."""
+
+    offset: int = 0
+    terms: tuple[Value, ...] = ()
+    scales: tuple[int, ...] = ()
+
+
 @dataclass(eq=False)
 class Matrix(Composite):
     """What the tensor core is given for an MMA's operand in shared memory: one matrix descriptor for each instruction.
 
     All of them have `lbo` and `sbo` (bytes), `layout` (bits 62-63) and `base` (the base offset, bits 49-51). That of
-    row block i and K step k starts, in bytes behind the start of the tile that the operand's slot picks, at
+    row block i and K step k starts at byte
 
-        offset + terms[0] * scales[0] + .. + i * block + (first + k) / wrap * jump + (first + k) % wrap * step
+        start + i * block + (first + k) / wrap * jump + (first + k) % wrap * step
 
     PTX ISA, wgmma, "Matrix descriptor" and "Strides".
     """
@@ -231,10 +240,8 @@ class Matrix(Composite):
     lbo: int
     sbo: int
     layout: int
+    start: Start = Start()
     base: int = 0
-    offset: int = 0
-    terms: tuple[Value, ...] = ()
-    scales: tuple[int, ...] = ()
     block: int = 0
     first: Value | int = 0
     wrap: int = 1

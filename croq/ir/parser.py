@@ -18,7 +18,20 @@ import croq.ir.tile  # noqa: F401  (the three register the operations)
 from croq.diagnostics import CompileError, make
 from croq.ir.core import REGISTRY, Block, Composite, Object, Op, Value
 from croq.ir.notation import CLASSES, KEYWORDS, LAYOUTS, WORD, FieldInfo, op_fields, options, record_fields
-from croq.ir.objects import Buffer, Event, EventRef, Fragment, FragRef, Kernel, Layout, Matrix, Module, Param, View
+from croq.ir.objects import (
+    Buffer,
+    Event,
+    EventRef,
+    Fragment,
+    FragRef,
+    Kernel,
+    Layout,
+    Matrix,
+    Module,
+    Param,
+    Start,
+    View,
+)
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import SourceFile, Span
@@ -291,9 +304,10 @@ class _Parser:
             return self.threads() if ThreadSet in kinds else set(self.braced())
         if Layout in kinds:
             return self.layout()
-        if Matrix in kinds:
-            self.need("matrix")
-            return self.attributes(Matrix)
+        for record in (Matrix, Start):
+            if record in kinds:
+                self.need(record.__name__.lower())
+                return self.attributes(record)
         if any(isinstance(kind, type) and issubclass(kind, Object | Composite) for kind in kinds):
             return self.reference(kinds)
         return self.literal(kinds)

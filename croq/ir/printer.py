@@ -14,7 +14,7 @@ from typing import Any
 
 from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.notation import KEYWORDS, FieldInfo, is_word, keyword_of, op_fields, record_fields
-from croq.ir.objects import EventRef, FragRef, Kernel, Matrix, Module, View
+from croq.ir.objects import EventRef, FragRef, Kernel, Matrix, Module, Start, View
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import Span
@@ -164,8 +164,8 @@ class Printer:
             return f"{self.item(item.event)}{self._slot(item.slot)}{order}"
         if isinstance(item, FragRef):
             return f"{self.item(item.frag)}{self._slot(item.slot)}"
-        if isinstance(item, Matrix):
-            return f"matrix({self._attributes(item)})"
+        if isinstance(item, Matrix | Start):
+            return f"{type(item).__name__.lower()}({self._attributes(item)})"
         raise TypeError(f"no notation for {item!r}")
 
     def _slot(self, slot: Value | int | None) -> str:

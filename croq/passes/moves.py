@@ -97,7 +97,7 @@ class _Lower:
     def _load(self, op: TmaIssue) -> list[Op]:
         build = Builder(span=op.span, threads=op.threads)
         for part in self.boxes.parts(op.source, op.dest, op, build):
-            build.add(BulkTensorLoad(part.map, part.coords, part.tile, op.event, op.slot, op.evict))
+            build.add(BulkTensorLoad(part.map, part.coords, part.tile, part.start, op.event, op.slot, op.evict))
         return build.take()
 
     def _store(self, op: TmaStore) -> list[Op]:
@@ -106,7 +106,7 @@ class _Lower:
             return []
         build = Builder(span=op.span, threads=op.threads)
         for part in self.boxes.parts(op.dest, op.source, op, build):
-            build.add(BulkTensorStore(part.map, part.coords, part.tile))
+            build.add(BulkTensorStore(part.map, part.coords, part.tile, part.start))
         build.add(BulkCommit())
         put_off, used = self.drains.put_off(op, groups), self.touches.used_after(op)
         if not put_off:

@@ -20,18 +20,18 @@ Needs: mma, swizzles. Adds: `a_matrix` and `b_matrix` of every `wgmma.issue`, wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import gcd, prod
 from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import WgmmaFence, WgmmaIssue
-from croq.ir.objects import Buffer, FragRef, Kernel, Matrix, View
+from croq.ir.objects import Buffer, FragRef, Kernel, Matrix, Start, View
 from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
 from croq.passes.base import Pass
-from croq.passes.values import multiple_of, quotient, remainder
+from croq.passes.values import Starting, multiple_of, quotient, remainder
 from croq.target.sm90.descriptors import describe
 from croq.target.sm90.limits import MATRIX_ROWS, WGMMA_K_BYTES, WGMMA_M
 
@@ -78,23 +78,6 @@ class _Refused(Exception):
     hint: str = REMEDY
 
 
-@dataclass
-class _Start:
-    """Where the first instruction's operand starts, behind the start of its tile: `offset` and terms, in bytes."""
-
-    build: Builder
-    offset: int = 0
-    terms: list[Value] = field(default_factory=list)
-    scales: list[int] = field(default_factory=list)
-
-    def add(self, term: Value | int, scale: int) -> None:
-        if isinstance(term, int):
-            self.offset += term * scale
-        elif scale:
-            self.terms.append(term)
-            self.scales.append(scale)
-
-
 def _matrix(build: Builder, view: View, transposed: bool, k: int, m: int) -> Matrix:
     buffer = view.root
     _whole_rows(view)
@@ -105,15 +88,15 @@ def _matrix(build: Builder, view: View, transposed: bool, k: int, m: int) -> Mat
     except ValueError as error:
         message = f"no matrix descriptor describes `{buffer.name}`: {error}"
         raise _Refused(message, 'PTX ISA, wgmma, "Matrix descriptor"', "choose other extents") from None
-    start = _Start(build)
+    start = Starting(build)
     _rows(start, view, buffer)
-    found = Matrix(form.lbo, form.sbo, form.layout)
+    found = Matrix(form.lbo, form.sbo, form.layout, Start())
     if transposed:
         _mn_major(found, start, view, buffer)
     else:
         _k_major(found, start, view, buffer, k)
     found.block *= m > WGMMA_M
-    found.offset, found.terms, found.scales = start.offset, tuple(start.terms), tuple(start.scales)
+    found.start = start.take()
     return found
 
 
@@ -135,7 +118,7 @@ def _whole_rows(view: View) -> None:
         )
 
 
-def _rows(start: _Start, view: View, buffer: Buffer) -> None:
+def _rows(start: Starting, view: View, buffer: Buffer) -> None:
     """O2."""
     divisor = 0
     for d, offset in enumerate(view.offsets[:-1]):
@@ -149,7 +132,7 @@ def _rows(start: _Start, view: View, buffer: Buffer) -> None:
         )
 
 
-def _k_major(found: Matrix, start: _Start, view: View, buffer: Buffer, k: int) -> None:
+def _k_major(found: Matrix, start: Starting, view: View, buffer: Buffer, k: int) -> None:
     """O3, O4."""
     col, size, width = view.offsets[-1], BYTES[buffer.type], buffer.swizzle
     step = WGMMA_K_BYTES // size
@@ -180,7 +163,7 @@ def _stays(inside: Value | int, known: int, slab: int, extent: int) -> bool:
     return last + extent <= slab
 
 
-def _mn_major(found: Matrix, start: _Start, view: View, buffer: Buffer) -> None:
+def _mn_major(found: Matrix, start: Starting, view: View, buffer: Buffer) -> None:
     """O5."""
     size, width = BYTES[buffer.type], buffer.swizzle
     slab = width // size  # columns

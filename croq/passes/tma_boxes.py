@@ -8,10 +8,10 @@ from math import gcd, prod
 
 from croq.diagnostics import Sink
 from croq.ir.core import Op, Value
-from croq.ir.objects import Buffer, Kernel, Param, TensorMap, View
+from croq.ir.objects import Buffer, Kernel, Param, Start, TensorMap, View
 from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
-from croq.passes.values import divides, multiple_of
+from croq.passes.values import Starting, divides, multiple_of, quotient
 from croq.sema.symbolic import Dim
 from croq.target.sm90.limits import (
     TMA_INNER_BOX_MULTIPLE,
@@ -30,6 +30,7 @@ class Part:
     map: TensorMap
     coords: tuple[Value, ...]
     tile: View
+    start: Start
 
 
 class Boxes:
@@ -59,7 +60,8 @@ class Boxes:
         offsets, extents = list(tile.offsets), list(tile.extents)
         for dim, (start, length) in zip(tile.kept, box, strict=True):
             offsets[dim], extents[dim] = _plus(build, offsets[dim], start), Dim.of(length)
-        return Part(tensor_map, coords, View(tile.root, tile.slot, tuple(offsets), tuple(extents), tile.kept))
+        part = View(tile.root, tile.slot, tuple(offsets), tuple(extents), tile.kept)
+        return Part(tensor_map, coords, part, _start(build, part, cutter.buffer))
 
     def _map(self, outer: View, box: dict[int, int], cutter: _Cutter) -> TensorMap:
         """Dimensions innermost first; the slab dimension follows the dimensions of the tile, as the buffer has it."""
@@ -231,6 +233,18 @@ def _cut(extent: int, stride: int, dense: bool, unit: int = 1) -> list[_Piece]:
 def _by_outer_dim(outer: View, numbers: list[int], missing: int) -> dict[int, int]:
     """Numbers along the tile's dimensions as numbers along the parameter's."""
     return dict.fromkeys(range(len(outer.extents)), missing) | dict(zip(outer.kept, numbers, strict=True))
+
+
+def _start(build: Builder, part: View, buffer: Buffer) -> Start:
+    """Where the part's first row begins: columns are whole slabs where there are slabs (T3)."""
+    start, size, width = Starting(build), BYTES[buffer.type], buffer.swizzle
+    for d, offset in enumerate(part.offsets[:-1]):
+        start.add(offset, prod(buffer.shape[d + 1 : -1]) * (width or buffer.cols * size))
+    if width:
+        start.add(quotient(build, part.offsets[-1], width // size), buffer.rows * width)
+    else:
+        start.add(part.offsets[-1], size)
+    return start.take()
 
 
 def _coords(build: Builder, outer: View, tensor_map: TensorMap, at: dict[int, int]) -> tuple[Value, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import gcd
 
 from croq.ir.core import Value
+from croq.ir.objects import Start
 from croq.ir.rewrite import Builder, constant
 from croq.ir.scalar import Binary, Cast
 
@@ -62,3 +64,23 @@ def _factor(value: Value) -> tuple[Value, int]:
         if isinstance(factor, int) and factor > 0:
             return value.op.left, factor
     return value, 1
+
+
+@dataclass
+class Starting:
+    """A `Start` in the making."""
+
+    build: Builder
+    offset: int = 0
+    terms: list[Value] = field(default_factory=list)
+    scales: list[int] = field(default_factory=list)
+
+    def add(self, term: Value | int, scale: int) -> None:
+        if isinstance(term, int):
+            self.offset += term * scale
+        elif scale:
+            self.terms.append(term)
+            self.scales.append(scale)
+
+    def take(self) -> Start:
+        return Start(self.offset, tuple(self.terms), tuple(self.scales))

@@ -18,7 +18,7 @@ from croq.simulate.compiler import Compiler
 from croq.simulate.dtypes import to_f32
 from croq.simulate.faults import fault
 from croq.simulate.machine import Warp
-from croq.simulate.views import Box
+from croq.simulate.views import Box, start_of
 from croq.simulate.watch import Place, whole
 from croq.target.sm90.operands import Side, operand_chunks
 
@@ -44,17 +44,14 @@ class SharedOperand:
         self.box = Box(c, view, op)
         self.name, self.type = view.root.name, view.root.type
         self.transposed = op.a_transposed if side == "a" else op.b_transposed
-        self.offset, self.first = matrix.offset, c.getter(matrix.first)
-        self.terms = [(c.slot(term), scale) for term, scale in zip(matrix.terms, matrix.scales, strict=True)]
+        self.start, self.first = start_of(c, view, matrix.start, op), c.getter(matrix.first)
         self._located: dict[Any, Located] = {}
 
     def locate(self, warp: Warp) -> Located:
         """Where the operand lies now. Values must be the same in all lanes."""
         what = f"the place of a tile of `{self.name}`"
         at = self.box.place(warp, self.op)
-        start = at[0] + self.offset
-        for slot, scale in self.terms:
-            start += scale * warp.uniform(warp.v[slot], self.op, what)
+        start = at[0] + self.start(warp)
         key = (at, start, warp.uniform(self.first(warp), self.op, what))
         found = self._located.get(key)
         if found is None:

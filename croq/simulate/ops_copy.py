@@ -23,7 +23,7 @@ from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
 from croq.simulate.machine import BulkGroups, Pending, Run, Waiting, Warp, lanes_of
 from croq.simulate.memory import CHUNK
-from croq.simulate.views import Box, data_of
+from croq.simulate.views import Box, data_of, start_of
 from croq.simulate.watch import Place, whole
 from croq.target.sm90 import swizzle
 from croq.target.sm90.limits import TMA_SHARED_ALIGNMENT
@@ -118,8 +118,12 @@ class MappedTensor:
 class SharedBox:
     """The consecutive (before swizzling) bytes of shared memory that one instruction moves."""
 
-    def __init__(self, c: Compiler, view: View, mapped: MappedTensor, op: Op) -> None:
+    def __init__(
+        self, c: Compiler, view: View, mapped: MappedTensor, op: hw.BulkTensorLoad | hw.BulkTensorStore
+    ) -> None:
         self.box = Box(c, view, op)
+        self._start = start_of(c, view, op.start, op)
+        self._checked: set[tuple[int, ...]] = set()
         self.width = mapped.map.swizzle
         self.bytes = mapped.bytes
         buffer = view.root
@@ -149,15 +153,14 @@ class SharedBox:
         return found
 
     def start(self, warp: Warp, op: Op) -> int:
+        """Where the box begins; it must be the part of the buffer that the operation names."""
         slot, row, col = self.box.place(warp, op)
         self.box.check_pattern(warp, op)
         tile = self.box.tile
-        byte = col * tile.size
-        width = tile.buffer.swizzle
-        if width:
-            start = slot + byte // width * tile.rows * width + row * width + byte % width
-        else:
-            start = slot + row * tile.cols * tile.size + byte
+        start = slot + self._start(warp)
+        if (slot, row, col, start) not in self._checked:
+            self._checked.add((slot, row, col, start))
+            self._check(slot, row, col, start, op)
         if start % TMA_SHARED_ALIGNMENT:
             raise fault(
                 "E-5024",
@@ -166,6 +169,19 @@ class SharedBox:
                 f"no multiple of {TMA_SHARED_ALIGNMENT}",
             )
         return start
+
+    def _check(self, slot: int, row: int, col: int, start: int, op: Op) -> None:
+        tile, box, width = self.box.tile, self.box, self.box.tile.buffer.swizzle
+        named = slot + tile.size * tile.index[row + box.row_pattern][:, col : col + box.cols]
+        if width:  # slab by slab
+            named = named.reshape(box.rows, -1, min(width // tile.size, box.cols)).transpose(1, 0, 2)
+        written = swizzle.swizzle_offset(start + tile.size * np.arange(named.size, dtype=np.int64), self.width)
+        if not np.array_equal(named.reshape(-1), written):
+            raise fault(
+                "E-5024",
+                op,
+                f"a TMA box at byte {start} of shared memory is not the part of `{tile.buffer.name}` that is named",
+            )
 
     def chunks(self, start: int) -> Any:
         """Index of the box's 16-byte pieces in shared memory."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.core import Op, Value
-from croq.ir.objects import Buffer, Param, View
+from croq.ir.objects import Buffer, Param, Start, View
 from croq.simulate.compiler import Compiler
 from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
@@ -75,6 +75,17 @@ def slot_of(c: Compiler, view: View, op: Op) -> Callable[[Warp], int]:
     slot = c.slot(view.slot)
     name = view.root.name
     return lambda warp: warp.uniform(warp.v[slot], op, f"the slot of `{name}`")
+
+
+def start_of(c: Compiler, view: View, start: Start, op: Op) -> Callable[[Warp], int]:
+    """Bytes behind the start of the slot, which must be the same in all lanes."""
+    what = f"the place of a tile of `{view.root.name}`"
+    terms = [(c.slot(term), scale) for term, scale in zip(start.terms, start.scales, strict=True)]
+
+    def find(warp: Warp) -> int:
+        return start.offset + sum(scale * int(warp.uniform(warp.v[slot], op, what)) for slot, scale in terms)
+
+    return find
 
 
 def check_coordinates(

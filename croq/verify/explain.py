@@ -171,15 +171,14 @@ def outside(state: Memory, view: View, at: tuple[int, ...], extents: tuple[int, 
     )
 
 
-def misaddressed(state: Memory, view: View, site: Site, warp: Warp) -> Fault:
+def misaddressed(state: Memory, view: View, what: str, site: Site, warp: Warp) -> Fault:
     root = view.root
     assert isinstance(root, Buffer)
     return Fault(
         "E-6013",
-        f"the matrix descriptors of `{root.name}` do not address the tile that the MMA names",
+        f"{what} of `{root.name}` does not address the tile that the operation names",
         site,
         labels=[(root.span, "declared here")],
-        notes=['PTX ISA, wgmma, "Shared Memory Matrix Layout"'],
         moments=[state.note(warp, site, f"address {root.name}", (), {root})],
         about={root},
         warp=warp.index,

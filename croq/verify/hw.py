@@ -88,14 +88,20 @@ def _load(coder: Coder, op: hw.BulkTensorLoad, mask: str) -> None:
     if size is None:  # boxes have the extents that the host encodes
         coder.unruled(op)
         return
-    site = coder.site(op, "load", view=view, event=op.event, bytes=size)
-    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}"
+    site = coder.site(op, "load", view=view, event=op.event, bytes=size, start=op.start, map=op.map)
+    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, {coder.tuple_of(op.start.terms)}"
     coder.line(f"S.load_tile(W, {mask}, {site}, {place}, {coder.value(op.slot)})")
 
 
 def _store(coder: Coder, op: hw.BulkTensorStore, mask: str) -> None:
-    site = coder.site(op, "store", view=op.source)
-    coder.line(f"S.store_tile(W, {mask}, {site}, {coder.value(op.source.slot)}, {coder.tuple_of(op.source.offsets)})")
+    view = op.source
+    size = _bytes(view)
+    if size is None:
+        coder.unruled(op)
+        return
+    site = coder.site(op, "store", view=view, bytes=size, start=op.start, map=op.map)
+    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, {coder.tuple_of(op.start.terms)}"
+    coder.line(f"S.store_tile(W, {mask}, {site}, {place})")
 
 
 def _bulk_commit(coder: Coder, op: hw.BulkCommit, mask: str) -> None:
@@ -140,7 +146,7 @@ def _wgmma(coder: Coder, op: hw.WgmmaIssue, mask: str) -> None:
 def _operand(coder: Coder, operand: View | FragRef, matrix: Matrix | None) -> str:
     """Slot, place, and what its descriptors are computed from."""
     starts = coder.tuple_of(operand.offsets) if isinstance(operand, View) else "()"
-    made = (coder.tuple_of(matrix.terms), coder.value(matrix.first)) if matrix is not None else ("()", "0")
+    made = (coder.tuple_of(matrix.start.terms), coder.value(matrix.first)) if matrix is not None else ("()", "0")
     return f"({coder.value(operand.slot)}, {starts}, {', '.join(made)})"
 
 
@@ -193,6 +199,8 @@ def operands(op: Op) -> Iterable[Value]:
     """Values that must be known to follow the operation: slots, parities and places in shared memory."""
     if isinstance(op, hw.MbarrierWait):
         yield op.parity
+    if isinstance(op, hw.BulkTensorLoad | hw.BulkTensorStore):
+        yield from op.start.values()
     if isinstance(op, hw.WgmmaIssue):
         yield from (value for matrix in (op.a_matrix, op.b_matrix) if matrix is not None for value in matrix.values())
     slot = getattr(op, "slot", None)

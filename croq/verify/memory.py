@@ -9,6 +9,7 @@ Rules (docs/memory-model.md)
         writer executes before it lets others go on.
     M4  Lanes of a warp are in no order with one another until a barrier, unless each touches what is its own.
     M5  Every element that is read has been written. Slots and places lie inside the buffer.
+    M6  A TMA box lies at the addresses of the part of the buffer that the operation names (E-6013).
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, Layout, View
+from croq.target.sm90 import swizzle
 from croq.verify.barriers import Barriers
-from croq.verify.explain import conflict, in_flight_at_end, missing_fence, outside, uninitialised
+from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
 from croq.verify.program import Site
 from croq.verify.regions import Regions
 from croq.verify.state import Epoch, Warp
 from croq.verify.values import WARP, Scalar, flags, lanes
 
 Agents = tuple[int, ...]
+Places = tuple[Scalar, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -179,14 +182,32 @@ class Memory(Barriers):
             self.step(agent)
         self.note(warp, site, "fence.proxy.async")
 
+    def _named(self, warp: Warp, site: Site, tile: Tile, starts: Places, terms: Places, agent: int) -> int:
+        """M6: the elements of a TMA box, which lie at its addresses."""
+        view, start = site.objects["view"], site.objects["start"]
+        bits = self.box(view, starts, agent, site, warp)
+        known = tuple(self.number(term, agent, f"the place in `{tile.buffer.name}`", site.op) for term in terms)
+        key = (site.op, tile.slot, known)
+        found = self.program.cache.get(key)
+        if found is None:
+            first = start.offset + sum(term * scale for term, scale in zip(known, start.scales, strict=True))
+            lines = np.arange(0, site.objects["bytes"], swizzle.CHUNK, dtype=np.int64) + first
+            width = site.objects["map"].swizzle
+            found = self.program.cache[key] = self.regions.chunks(
+                tile.buffer, tile.slot, lambda base: swizzle.swizzle_offset(base + lines, width)
+            )
+        if found != bits:
+            raise misaddressed(self, view, "a TMA box", site, warp)
+        return bits
+
     def load_tile(
-        self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...], bar_slot: Scalar
+        self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: Places, terms: Places, bar_slot: Scalar
     ) -> None:
         """One TMA instruction."""
         view: View = site.objects["view"]
         for agent in self.acting(warp, mask):
             tile = self.tile(view, slot, agent, site, warp)
-            bits = self.box(view, starts, agent, site, warp)
+            bits = self._named(warp, site, tile, starts, terms, agent)
             bar = self.bar(warp, agent, site, bar_slot)
             text = f"load {tile.name}, counts on {bar.name} #{bar.done + 1}"
             moment = self.note(warp, site, text, (bar.moment,), {tile.buffer, bar.event})
@@ -196,11 +217,11 @@ class Memory(Barriers):
             self.touch(tile, Access(site, warp, agent, bits, True, True, [end], moment, until=until), (agent,))
             self.advance(bar, site, warp)
 
-    def store_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
+    def store_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: Places, terms: Places) -> None:
         view: View = site.objects["view"]
         for agent in self.acting(warp, mask):
             tile = self.tile(view, slot, agent, site, warp)
-            bits = self.box(view, starts, agent, site, warp)
+            bits = self._named(warp, site, tile, starts, terms, agent)
             moment = self.note(warp, site, f"store {tile.name}", (), {tile.buffer})
             until = "until its thread has waited for its bulk group"
             access = Access(site, warp, agent, bits, False, True, None, moment, until=until)

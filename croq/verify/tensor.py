@@ -117,7 +117,7 @@ class Tensor(Memory):
         for tile, (side, view, at) in zip(tiles, views, strict=True):
             bits = self.box(view, at[1], agents[0], site, warp)
             if isinstance(site.op, WgmmaIssue) and self._addressed(site.op, side, tile, at, agents[0]) != bits:
-                raise misaddressed(self, view, site, warp)
+                raise misaddressed(self, view, "a matrix descriptor", site, warp)
             until = "until its warp has waited for its commit group"
             access = Access(site, warp, agents[0], bits, False, True, None, moment, 0, None, warp.synced, until)
             self.touch(tile, access, agents)
@@ -135,7 +135,8 @@ class Tensor(Memory):
         key = (op, side, tile.slot, terms, first)
         found = self.program.cache.get(key)
         if found is None:
-            start = matrix.offset + sum(t * scale for t, scale in zip(terms, matrix.scales, strict=True))
+            steps = zip(terms, matrix.start.scales, strict=True)
+            start = matrix.start.offset + sum(term * scale for term, scale in steps)
             found = self.program.cache[key] = self.regions.chunks(
                 tile.buffer, tile.slot, lambda base: operand_chunks(op, side, base + start, first)
             )

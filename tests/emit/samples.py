@@ -355,8 +355,9 @@ PIPELINE = sample(
           %5: s32 = binary mul, %k, %90 threads {0..1}
           %6: s32 = binary mul, %bm, %91 threads {0..1}
           %7: s32 = binary mul, %bn, %91 threads {0..1}
-          bulk_tensor.load @a_map, (%5, %6), @a_buf<%slot>[0:128, 0:64], @full, %slot, evict_first threads {0..1}
-          bulk_tensor.load @b_map, (%5, %7), @b_buf<%slot>[0:128, 0:64], @full, %slot, _ threads {0..1}
+          bulk_tensor.load @a_map, (%5, %6), @a_buf<%slot>[0:128, 0:64], start(), @full, %slot,
+            evict_first threads {0..1}
+          bulk_tensor.load @b_map, (%5, %7), @b_buf<%slot>[0:128, 0:64], start(), @full, %slot, _ threads {0..1}
         }
         %8: u32 = binary add, %1, %one threads {0..128}
         var.set @order, %8 threads {0..128}
@@ -399,8 +400,8 @@ PIPELINE = sample(
         %17: s32 = binary mul, %bm, %91
         %18: s32 = binary mul, %bn, %91
         %19: s32 = binary add, %18, %90
-        bulk_tensor.store @c_map, (%18, %17), @c_buf[0:128, 0:64]
-        bulk_tensor.store @c_map, (%19, %17), @c_buf[0:128, 64:64]
+        bulk_tensor.store @c_map, (%18, %17), @c_buf[0:128, 0:64], start()
+        bulk_tensor.store @c_map, (%19, %17), @c_buf[0:128, 64:64], start(offset=16384)
         bulk.commit
         bulk.wait depth=0, read=false
       }
@@ -429,11 +430,12 @@ OPERANDS = sample(
     %w: s32 = const 16
     %1: s32 = binary mul, %b, %w ALL
     wgmma.fence (@acc, @small, @p) ALL
-    wgmma.issue @acc, @k_major[0:64, 16:64], matrix(lbo=16, sbo=256, layout=3, offset=2048, jump=2048),
-      @k_major[0:64, 64:64], matrix(lbo=16, sbo=256, layout=3, offset=8192, jump=2048),
+    wgmma.issue @acc, @k_major[0:64, 16:64], matrix(lbo=16, sbo=256, layout=3, start=start(offset=2048), jump=2048),
+      @k_major[0:64, 64:64], matrix(lbo=16, sbo=256, layout=3, start=start(offset=8192), jump=2048),
       m=64, n=64, k=64, k_step=16,
       a_transposed=false, b_transposed=false, accumulate=false ALL
-    wgmma.issue @acc, @k_major[0:64, %1:16], matrix(lbo=16, sbo=256, layout=3, terms=(%b), scales=(2048), jump=32),
+    wgmma.issue @acc, @k_major[0:64, %1:16],
+      matrix(lbo=16, sbo=256, layout=3, start=start(terms=(%b), scales=(2048)), jump=32),
       @k_major[0:64, 0:16], matrix(lbo=16, sbo=256, layout=3, jump=32),
       m=64, n=64, k=16, k_step=16,
       a_transposed=false, b_transposed=false, accumulate=true ALL

@@ -23,7 +23,7 @@ def test_maps_pointers_scalars_then_symbols() -> None:
     """
     body = """
     %0: s32 = const 0
-    bulk_tensor.load @a_map, (%0, %0), @tile[0:8, 0:8], @e, _, _
+    bulk_tensor.load @a_map, (%0, %0), @tile[0:8, 0:8], start(), @e, _, _
     %1: f32 = symbol scale
     store_element @x[0:M, 0:N], (%0, %0), %1
     """

@@ -21,6 +21,7 @@ from croq.ir.objects import (
     Kernel,
     Matrix,
     Param,
+    Start,
     TensorMap,
     Variable,
     View,
@@ -103,9 +104,8 @@ class Fill:
             View: self.view,
             EventRef: lambda: EventRef(self.event, self.define("s32"), self.define("u32") if self.rich else None),
             FragRef: lambda: FragRef(self.frag, 1 if self.rich else None),
-            Matrix: lambda: Matrix(
-                16, 1024, 1, 2, 64, (self.define("s32"),), (8192,), 512, self.define("s32"), 4, 64, 32
-            ),
+            Start: lambda: Start(64, (self.define("s32"),), (8192,)),
+            Matrix: lambda: Matrix(16, 1024, 1, Start(64), 2, 512, self.define("s32"), 4, 64, 32),
         }
         return makers[kind]()
 

@@ -21,7 +21,7 @@ def both(operand: str, declared: str = TILES) -> Matrix:
     """The descriptors of an operand that is A and B."""
     issue = issue_of(f"mma.row.row x, {operand}, {operand};", declared)
     assert issue.a_matrix is not None and issue.b_matrix is not None
-    assert (issue.a_matrix.offset, issue.a_matrix.jump) == (issue.b_matrix.offset, issue.b_matrix.jump)
+    assert (issue.a_matrix.start.offset, issue.a_matrix.jump) == (issue.b_matrix.start.offset, issue.b_matrix.jump)
     return issue.a_matrix
 
 
@@ -37,12 +37,12 @@ def both(operand: str, declared: str = TILES) -> Matrix:
     ],
 )
 def test_rows_start_at_a_multiple_of_eight(operand: str, declared: str, offset: int) -> None:
-    assert both(operand, declared).offset == offset
+    assert both(operand, declared).start.offset == offset
 
 
 def test_a_computed_row_is_a_term() -> None:
     matrix = both("s.subspan(1, 64, 64).at(M, 0, 0).sqz()", "shared f16 [2, 72, 64] s;")
-    assert (len(matrix.terms), matrix.scales) == (1, (72 * 128,))
+    assert (len(matrix.start.terms), matrix.start.scales) == (1, (72 * 128,))
 
 
 # --------------------------------------------------------------------------------------------------------------- O3, O4
@@ -58,7 +58,13 @@ def test_a_computed_row_is_a_term() -> None:
 )
 def test_a_constant_range_of_k(operand: str, offset: int, first: int, wrap: int, jump: int, step: int) -> None:
     matrix = both(operand)
-    assert (matrix.offset, matrix.first, matrix.wrap, matrix.jump, matrix.step) == (offset, first, wrap, jump, step)
+    assert (matrix.start.offset, matrix.first, matrix.wrap, matrix.jump, matrix.step) == (
+        offset,
+        first,
+        wrap,
+        jump,
+        step,
+    )
     assert (matrix.lbo, matrix.sbo, matrix.layout, matrix.base) == (16, 1024, 1, 0)
 
 
@@ -75,14 +81,14 @@ def test_a_computed_range_of_k(tile: int, scales: tuple[int, ...], counted: bool
     issue = issue_of(f"foreach k in [2] mma.row.row x, a.subspan(64, {tile}).at(0, k), b.subspan(64, {tile}).at(0, 0);")
     matrix = issue.a_matrix
     assert matrix is not None
-    assert matrix.scales == scales
+    assert matrix.start.scales == scales
     assert (literal(matrix.first) if counted else matrix.first) == (None if counted else 0)
     assert (matrix.wrap, matrix.jump, matrix.step) == ((4, 8192, 32) if counted else (1, 32, 0))
 
 
 def test_narrow_slabs_take_a_step_each() -> None:
     matrix = both("s.subspan(64, 48).at(0, 1)", "shared f16 [64, 144] s;")  # 288 bytes: swizzle 32
-    assert (matrix.layout, matrix.offset, matrix.wrap, matrix.jump) == (3, 3 * 64 * 32, 1, 64 * 32)
+    assert (matrix.layout, matrix.start.offset, matrix.wrap, matrix.jump) == (3, 3 * 64 * 32, 1, 64 * 32)
 
 
 def test_the_arithmetic_stands_before_the_fence() -> None:
@@ -98,7 +104,7 @@ def test_mn_major_steps_go_down_the_rows() -> None:
     issue = issue_of("mma.row.col x, a.subspan(64, 32).at(0, 0), v.subspan(32, 64).step(8, 64).at(1, 2);")
     matrix = issue.b_matrix
     assert matrix is not None
-    assert (matrix.offset, matrix.jump, matrix.wrap) == (8 * 128 + 2 * 192 * 128, 16 * 128, 1)
+    assert (matrix.start.offset, matrix.jump, matrix.wrap) == (8 * 128 + 2 * 192 * 128, 16 * 128, 1)
     assert (matrix.lbo, matrix.sbo, matrix.layout) == (192 * 128, 1024, 1)
 
 

@@ -68,7 +68,8 @@ def test_over_arrival(ir):
 def test_bytes_that_do_not_fit(ir, schedule, expected, code):
     body = (
         f"  elect set, thread=0 {{\n    mbarrier.expect_tx @e, %zero, bytes={expected}\n"
-        "    bulk_tensor.load @m, (%zero, %zero), @t[0:64, 0:64], @e, %zero, _\n  }\n  mbarrier.wait @e, %zero, %zero\n"
+        "    bulk_tensor.load @m, (%zero, %zero), @t[0:64, 0:64], start(), @e, %zero, _\n  }\n"
+        "  mbarrier.wait @e, %zero, %zero\n"
     )
     kernel = ir(LOAD_MAP + TILE + EVENT, INIT + body, shared=9216)
     assert fault_of(kernel, x(), schedule).code == code
@@ -183,7 +184,7 @@ def test_mma_on_a_row_major_tile(ir):
     ("right", "wrong"),
     [
         ("jump=32", "jump=64"),  # K steps
-        ("jump=32", "jump=32, offset=128"),
+        ("jump=32", "jump=32, start=start(offset=128)"),
         ("sbo=1024", "sbo=2048"),
         ("layout=1", "layout=2"),
         ("jump=32", "jump=32, base=1"),
@@ -201,7 +202,8 @@ def test_descriptors_that_address_other_elements(ir, right, wrong):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_store_not_waited_for(ir, schedule):
     body = (
-        "  %zero: s32 = const 0\n  elect set, thread=0 {\n    bulk_tensor.store @m, (%zero, %zero), @t[0:64, 0:64]\n"
+        "  %zero: s32 = const 0\n  elect set, thread=0 {\n"
+        "    bulk_tensor.store @m, (%zero, %zero), @t[0:64, 0:64], start()\n"
         "    bulk.commit\n  }\n"
     )
     kernel = ir(LOAD_MAP + TILE, body, shared=9216)
@@ -212,14 +214,15 @@ def test_store_not_waited_for(ir, schedule):
 def test_load_not_waited_for(ir, schedule):
     body = (
         "  elect set, thread=0 {\n    mbarrier.expect_tx @e, %zero, bytes=8192\n"
-        "    bulk_tensor.load @m, (%zero, %zero), @t[0:64, 0:64], @e, %zero, _\n  }\n"
+        "    bulk_tensor.load @m, (%zero, %zero), @t[0:64, 0:64], start(), @e, %zero, _\n  }\n"
     )
     kernel = ir(LOAD_MAP + TILE + EVENT, INIT + body, shared=9216)
     assert fault_of(kernel, x(), schedule).code == "E-5021"
 
 
 def test_displaced_swizzle(ir):
-    body = "  %z: s32 = const 0\n  elect set, thread=0 {\n    bulk_tensor.store @m, (%z, %z), @t[0:64, 0:64]\n  }\n"
+    store = "bulk_tensor.store @m, (%z, %z), @t[0:64, 0:64], start()"
+    body = f"  %z: s32 = const 0\n  elect set, thread=0 {{\n    {store}\n  }}\n"
     kernel = ir(LOAD_MAP + TILE.replace("1024", "1152", 1), body, shared=9400)
     found = fault_of(kernel, x())
     assert found.code == "E-5024"
@@ -227,7 +230,7 @@ def test_displaced_swizzle(ir):
 
 
 def test_swizzle_of_map_and_buffer_differ(ir):
-    body = "  %z: s32 = const 0\n  bulk_tensor.store @m, (%z, %z), @t[0:64, 0:64]\n"
+    body = "  %z: s32 = const 0\n  bulk_tensor.store @m, (%z, %z), @t[0:64, 0:64], start()\n"
     kernel = ir(LOAD_MAP + TILE.replace("swizzle=128", "swizzle=64"), body, shared=9216)
     with pytest.raises(SimulationFault) as fault:
         simulate.run(kernel, x())

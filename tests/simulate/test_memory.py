@@ -59,13 +59,13 @@ def test_a_box_at_the_edge_is_filled_with_zeros(ir, schedule, rows, start, split
     consts = f"    %r: s32 = const {start}\n    %c: s32 = const 64\n    %z: s32 = const 0\n"
     if split:
         objects = COPY.format(width=128, box=(64, 64, 2), axes=(1, 0, 1), split=64, dims="(64, M, K/64)")
-        loads = consts + "    bulk_tensor.load @m, (%z, %r, %z), @t[0:64, 0:128], @e, _, _"
+        loads = consts + "    bulk_tensor.load @m, (%z, %r, %z), @t[0:64, 0:128], start(), @e, _, _"
     else:
         objects = COPY.format(width=128, box=(64, 64), axes=(1, 0), split="_", dims="(K, M)")
         loads = (
             consts
-            + "    bulk_tensor.load @m, (%z, %r), @t[0:64, 0:64], @e, _, _\n"
-            + "    bulk_tensor.load @m, (%c, %r), @t[0:64, 64:64], @e, _, _"
+            + "    bulk_tensor.load @m, (%z, %r), @t[0:64, 0:64], start(), @e, _, _\n"
+            + "    bulk_tensor.load @m, (%c, %r), @t[0:64, 64:64], start(offset=8192), @e, _, _"
         )
     kernel = ir(objects, BODY.format(loads=loads), shared=16400)
     simulate.run(kernel, {"x": x, "y": y}, schedule=schedule)
@@ -88,10 +88,10 @@ def test_a_store_is_clipped(ir):
     %c1: s32 = const 32
     %c2: s32 = const 64
     %c3: s32 = const 96
-    bulk_tensor.store @m, (%c0, %r), @t[0:64, 0:32]
-    bulk_tensor.store @m, (%c1, %r), @t[0:64, 32:32]
-    bulk_tensor.store @m, (%c2, %r), @t[0:64, 64:32]
-    bulk_tensor.store @m, (%c3, %r), @t[0:64, 96:32]
+    bulk_tensor.store @m, (%c0, %r), @t[0:64, 0:32], start()
+    bulk_tensor.store @m, (%c1, %r), @t[0:64, 32:32], start(offset=4096)
+    bulk_tensor.store @m, (%c2, %r), @t[0:64, 64:32], start(offset=8192)
+    bulk_tensor.store @m, (%c3, %r), @t[0:64, 96:32], start(offset=12288)
     bulk.commit
     bulk.wait depth=0, read=true
   }
@@ -126,7 +126,7 @@ class Recorder(Watcher):
 
 def test_a_watcher_sees_accesses_and_their_order(ir):
     objects = COPY.format(width=128, box=(64, 64, 2), axes=(1, 0, 1), split=64, dims="(64, M, K/64)")
-    loads = "    %z: s32 = const 0\n    bulk_tensor.load @m, (%z, %z, %z), @t[0:64, 0:128], @e, _, _"
+    loads = "    %z: s32 = const 0\n    bulk_tensor.load @m, (%z, %z, %z), @t[0:64, 0:128], start(), @e, _, _"
     kernel = ir(objects, BODY.format(loads=loads), shared=16400)
     data = {"x": np.zeros((64, 128), np.float16), "y": np.zeros((64, 128), np.float16)}
     watch = Recorder()

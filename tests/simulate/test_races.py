@@ -40,7 +40,7 @@ HEAD = """
 """
 FILL = "fill_tile @t[0:64, 0:64], %v, rank_base=0, count=128"
 FILL_BOTH = f"{FILL}\nfill_tile @u[0:128, 0:64], %v, rank_base=0, count=128"
-LOAD = "mbarrier.expect_tx @full, _, bytes=8192\nbulk_tensor.load @m, (%c0, %c0), @t[0:64, 0:64], @full, _, _"
+LOAD = "mbarrier.expect_tx @full, _, bytes=8192\nbulk_tensor.load @m, (%c0, %c0), @t[0:64, 0:64], start(), @full, _, _"
 OUT = "copy_tile @t[0:64, 0:64], @y[0:64, 0:64], vector=16, rank_base=0, count=128"
 OTHERS_OUT = OUT.replace("count=128", "count=64")  # other warps have other parts
 WAIT = "mbarrier.wait @full, _, %p0"
@@ -111,7 +111,7 @@ def schedule(request):
 LOADED = (one(LOAD), WAIT)
 FILLED = (FILL_BOTH, "fence.proxy_async", "cta.sync")
 MULTIPLIED = ("wgmma.fence (@acc)", MMA, "%f: future = wgmma.commit", MMA_WAIT)
-STORE = "bulk_tensor.store @m, (%c0, %c0), @t[0:64, 0:64]\nbulk.commit"
+STORE = "bulk_tensor.store @m, (%c0, %c0), @t[0:64, 0:64], start()\nbulk.commit"
 STORED = f"{STORE}\nbulk.wait depth=0, read=true"
 RIGHT = {
     "load, read": (*LOADED, OUT),

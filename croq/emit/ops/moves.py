@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from croq.emit.addresses import barrier, view_start
+from croq.emit.addresses import barrier, started
 from croq.emit.registry import statement
 from croq.emit.templating import Fields
 from croq.emit.text import call_text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @statement(BulkTensorLoad)
 def bulk_tensor_load(emitter: Emitter, op: BulkTensorLoad) -> Fields:
     tensor_map = emitter.arguments.of_map(op.map).name
-    where = f"{view_start(emitter, op.dest)}, &{tensor_map}, {barrier(emitter, op.event, op.slot)}"
+    where = f"{started(emitter, op.dest, op.start)}, &{tensor_map}, {barrier(emitter, op.event, op.slot)}"
     box = [emitter.expr(c).text for c in op.coords]
     policy = [f"croq::policy_{op.evict}()"] if op.evict else []
     return {"call": call_text(f"croq::tma_load_{len(op.coords)}d", [where, ", ".join(box + policy)])}
@@ -25,7 +25,7 @@ def bulk_tensor_load(emitter: Emitter, op: BulkTensorLoad) -> Fields:
 
 @statement(BulkTensorStore)
 def bulk_tensor_store(emitter: Emitter, op: BulkTensorStore) -> Fields:
-    where = f"&{emitter.arguments.of_map(op.map).name}, {view_start(emitter, op.source)}"
+    where = f"&{emitter.arguments.of_map(op.map).name}, {started(emitter, op.source, op.start)}"
     box = ", ".join(emitter.expr(c).text for c in op.coords)
     return {"call": call_text(f"croq::tma_store_{len(op.coords)}d", [where, box])}
 

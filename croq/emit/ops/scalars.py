@@ -229,7 +229,9 @@ def _argument(emitter: Emitter, arg: Value | FragRef | View) -> str:
     if root.storage == "local":
         at = addresses.local_element(emitter, arg, [0] * len(arg.kept))
         return f"&{at}"
-    return f"croq::shared_pointer<{cpp_type(root.type)}>({addresses.view_start(emitter, arg)})"
+    return (
+        f"croq::shared_pointer<{cpp_type(root.type)}>({addresses.element_address(emitter, arg, [0] * len(arg.kept))})"
+    )
 
 
 @statement(Cpp)

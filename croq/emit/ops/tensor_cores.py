@@ -113,8 +113,7 @@ class _Operand:
         self.first = emitter.expr(matrix.first) if isinstance(matrix.first, Value) else integer(matrix.first)
         low, self.high = _words(emitter, view.root, major, matrix)
         self.local = name(emitter.names.declare(role))
-        terms = [times(emitter.expr(term), scale) for term, scale in zip(matrix.terms, matrix.scales, strict=True)]
-        start = plus(addresses.tile_base(emitter, view), *terms, matrix.offset)
+        start = addresses.started(emitter, view, matrix.start)
         self.start = {"name": self.local.text, "address": start.text, "low": low}
 
     def at(self, k: Expr, block: int) -> str:

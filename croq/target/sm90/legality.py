@@ -32,11 +32,11 @@ def _matrix(name: str, matrix: Matrix) -> Iterator[str]:
     """What a descriptor can hold; its start counts in units of 16 bytes."""
     if not 0 <= matrix.layout < 4 or not 0 <= matrix.base < 8 or matrix.wrap < 1:
         yield f"the fields of the descriptors of `{name}`"
-    bytes_ = (matrix.lbo, matrix.sbo, matrix.offset, matrix.block, matrix.jump, matrix.step)
+    bytes_ = (matrix.lbo, matrix.sbo, matrix.start.offset, matrix.block, matrix.jump, matrix.step)
     if any(value < 0 or value % 16 or value >> 4 > MAX_ENCODED for value in bytes_):
         yield f"offsets of the descriptors of `{name}` that are no multiples of 16 below 2^18"
-    if len(matrix.terms) != len(matrix.scales):
-        yield f"{len(matrix.terms)} terms and {len(matrix.scales)} scales of the descriptors of `{name}`"
+    if len(matrix.start.terms) != len(matrix.start.scales):
+        yield f"terms without scales in the start of `{name}`"
 
 
 @check(SetMaxNReg)
