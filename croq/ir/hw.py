@@ -160,14 +160,20 @@ class BulkWait(Op):
 class CopyTile(Op):
     """The threads of the operation copy `source` to `dest` together, `vector` bytes a step, zeros where source ends.
 
-    `rank_base`: linear index of the first participating thread; `count` threads take part.
+    `rank_base`: linear index of the first participating thread; `count` threads take part. `source_checked`,
+    `dest_checked`: the dimensions of the roots along which a step may begin beyond the extents. `asynchronous`: by
+    `cp.async`, waited for at the end. `unroll`: steps of a thread in one piece of code.
     """
 
     source: View
+    source_checked: tuple[int, ...]
     dest: View
+    dest_checked: tuple[int, ...]
     vector: int
     rank_base: int
     count: int
+    asynchronous: bool
+    unroll: int
 
     def effects(self) -> Iterable[Effect]:
         return (Effect("read", self.source), Effect("write", self.dest))
@@ -175,8 +181,11 @@ class CopyTile(Op):
 
 @operation("fill_tile")
 class FillTile(Op):
+    """`vector` bytes a step; without a slot all slots of an array, and what lies between them."""
+
     dest: View
     value: Value
+    vector: int
     rank_base: int
     count: int
 
@@ -309,15 +318,17 @@ class RegShuffleReduce(Op):
 
 @operation("reg.store")
 class RegStore(Op):
-    """The fragment to a view, converted. `method`: `stmatrix` for 16-bit shared tiles, else element or vector stores.
+    """The fragment to a view, converted. `method`: `stmatrix` for 16-bit shared tiles, else element stores.
 
-    `guard`: elements beyond the parameter's extents are not written.
+    `checked`: the dimensions of the root along which elements may lie beyond its extents; those are not written.
+    `pairs`: columns 2i and 2i + 1 are written at once, and checked by the first.
     """
 
     frag: FragRef
     dest: View
     method: Literal["stmatrix", "store"]
-    guard: bool
+    checked: tuple[int, ...]
+    pairs: bool
 
     def effects(self) -> Iterable[Effect]:
         return (Effect("read", self.frag), Effect("write", self.dest))

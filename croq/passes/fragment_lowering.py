@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from croq.diagnostics import Sink
 from croq.ir.core import Op, Value
 from croq.ir.hw import RegCopy, RegFill, RegReduceRow, RegShuffleReduce, RegStore
-from croq.ir.objects import Buffer, Kernel, Param, View
+from croq.ir.objects import Buffer, Kernel, View
 from croq.ir.rewrite import Builder, remove_dead, rewrite_blocks
 from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore
 from croq.ir.types import BYTES
 from croq.passes.fragment_checks import report
 from croq.passes.fragment_maps import lower_map
+from croq.passes.values import divides, rows_adjacent, unproved_dimensions
 from croq.target.sm90.fragments import QUAD, AccumulatorLayout
 
 STMATRIX_COLUMNS = 16  # of one stmatrix.x4: four 8x8 matrices, two beside each other
+PAIRED = frozenset({"f32", "bf16", "f16"})  # what two columns of are one access of 8 or 4 bytes
 ROW_PIECE = 8  # 16-bit elements that a lane's address must have in one piece of 16 bytes
 
 
@@ -70,11 +73,12 @@ def _reduce(op: FragReduce, sink: Sink) -> list[Op]:
 def _store(op: FragStore) -> tuple[RegStore, str]:
     """Rule F12; also the reason of the choice, for the plan."""
     obstacle = _stmatrix_obstacle(op)
-    guard = isinstance(op.dest.root, Param) and not _inside(op.dest)
-    new = RegStore(op.frag, op.dest, "store" if obstacle else "stmatrix", guard, span=op.span, threads=op.threads)
+    checked = () if _inside(op.dest) else unproved_dimensions(op.dest)
+    method: Literal["store", "stmatrix"] = "store" if obstacle else "stmatrix"
+    new = RegStore(op.frag, op.dest, method, checked, _in_pairs(op, method), span=op.span, threads=op.threads)
     where = f"line {op.span.line}: " if op.span is not None else ""
     how = f"element stores, because {obstacle}" if obstacle else "stmatrix"
-    guarded = ", guarded: the tile may overhang the array" if guard else ""
+    guarded = ", guarded: the tile may overhang the array" if checked else ""
     return new, f"{where}`{op.frag.frag.name}` to `{op.dest.root.name}` by {how}{guarded}"
 
 
@@ -88,6 +92,8 @@ def _stmatrix_obstacle(op: FragStore) -> str | None:
         return "the tile is not a whole accumulator"
     if layout.n % STMATRIX_COLUMNS:
         return f"{layout.n} columns are not a multiple of {STMATRIX_COLUMNS}"
+    if not rows_adjacent(op.dest):
+        return "its rows do not follow one another in the buffer"
     column = op.dest.offsets[-1]
     aligned = isinstance(column, int) and column % ROW_PIECE == 0
     if not aligned or root.cols % ROW_PIECE or op.dest.kept[-1] != len(root.shape) - 1:
@@ -95,8 +101,20 @@ def _stmatrix_obstacle(op: FragStore) -> str | None:
     return None
 
 
+def _in_pairs(op: FragStore, method: str) -> bool:
+    """Rule F13."""
+    root, last = op.dest.root, len(op.dest.root.shape or ()) - 1
+    if method == "stmatrix" or not isinstance(op.frag.frag.layout, AccumulatorLayout) or root.type not in PAIRED:
+        return False
+    columns = (root.shape or (1,))[-1]
+    known = columns if isinstance(columns, int) else columns.known
+    return op.dest.kept[-1] == last and known is not None and known % 2 == 0 and divides(2, op.dest.offsets[-1])
+
+
 def _inside(view: View) -> bool:
-    """Whether the view provably lies inside its parameter along every dimension that it keeps."""
+    """Whether the view provably lies inside its root along every dimension that it keeps."""
+    if isinstance(view.root, Buffer):
+        return True  # a tile that leaves its buffer is a fault, not clipped
     for d in view.kept:
         dim, extent, offset = (view.root.shape or ())[d], view.extents[d], view.offsets[d]
         extent_known = extent.known

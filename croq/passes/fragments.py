@@ -31,8 +31,11 @@ Rules (sources: LR = language reference, by section; PTX = PTX ISA, "Register Fr
                      `frag.all_reduce` is the second half alone.                                             LR 11.3
                          reg.reduce_row max, @r, @acc ; reg.shuffle_reduce max, @r, lanes=4
     F12 store        16-bit accumulators leave for a shared tile of their own shape by `stmatrix` where every 16-byte
-                     row piece is in one piece; all else is element stores, guarded unless the view provably lies
-                     inside the parameter.                                                          LR 11.2 (mma.store)
+                     row piece is in one piece and rows follow one another; all else is element stores, checked along
+                     the dimensions in which the view may leave the parameter.                      LR 11.2 (mma.store)
+    F13 pairs        Element stores of an accumulator write a thread's two neighbouring columns at once where the view
+                     begins at an even column of rows with an even, constant number of elements. Then both are inside,
+                     or neither is.
 """
 
 from __future__ import annotations

@@ -29,12 +29,13 @@ Needs: events (loads are bound), swizzles. Adds: `tensor_maps`. Leaves no `tma.*
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import BulkCommit, BulkTensorLoad, BulkTensorStore, BulkWait, CopyTile, Elect, FillTile, WarpSync
-from croq.ir.objects import Buffer, Kernel, View
+from croq.ir.objects import Buffer, Kernel, Param, View
 from croq.ir.rewrite import Builder
 from croq.ir.scalar import For, StoreElement
 from croq.ir.tile import BufferFill, DmaCopy, Sync, TmaIssue, TmaStore
@@ -44,10 +45,11 @@ from croq.passes.base import Pass
 from croq.passes.drains import Drains, Touches
 from croq.passes.threads import ThreadAnalysis
 from croq.passes.tma_boxes import Boxes
-from croq.passes.values import divides
+from croq.passes.values import divides, unproved_dimensions
 from croq.sema.symbolic import Dim
 
 VECTOR = 16  # bytes of the widest access
+UNROLL = 8  # steps of a copy that a thread has in flight
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,20 @@ class _Lower:
         )
 
         def copy(group: ThreadSet) -> list[Op]:
-            made = CopyTile(op.source, op.dest, vector, group.first, len(group), span=op.span, threads=group)
+            steps = _elements(op) * BYTES[op.source.root.type] // vector
+            made = CopyTile(
+                op.source,
+                unproved_dimensions(op.source),
+                op.dest,
+                unproved_dimensions(op.dest),
+                vector,
+                group.first,
+                len(group),
+                vector == VECTOR and isinstance(op.source.root, Param) and is_shared(op.dest),
+                min(UNROLL, max(1, -(-steps // len(group)))),
+                span=op.span,
+                threads=group,
+            )
             return self._between(before, made, group)
 
         return each_group(groups, op.span, copy)
@@ -194,7 +209,8 @@ class _Lower:
         if not groups or not self._contiguous(groups, op):
             return []
         (group,) = groups
-        fill = FillTile(op.dest, op.value, group.first, len(group), span=op.span, threads=op.threads)
+        vector = VECTOR if buffer.tile_bytes % VECTOR == 0 else BYTES[buffer.type]
+        fill = FillTile(op.dest, op.value, vector, group.first, len(group), span=op.span, threads=op.threads)
         return self._between(self.touches.conflict_before(op, op.dest, "write"), fill, group)
 
     def _sync(self, op: Sync) -> list[Op]:
@@ -239,6 +255,16 @@ def _warpgroups(threads: ThreadSet) -> list[ThreadSet]:
     for t in threads:
         parts.setdefault(t // 128, []).append(t)
     return [ThreadSet.of(part) for part in parts.values()]
+
+
+def is_shared(view: View) -> bool:
+    return isinstance(view.root, Buffer) and view.root.storage == "shared"
+
+
+def _elements(op: DmaCopy) -> int:
+    shape = op.source.static_shape or op.dest.static_shape
+    assert shape is not None
+    return prod(shape)
 
 
 def _vector(source: View, dest: View) -> int:

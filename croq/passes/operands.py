@@ -31,7 +31,7 @@ from croq.ir.objects import Buffer, FragRef, Kernel, Matrix, Start, View
 from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
 from croq.passes.base import Pass
-from croq.passes.values import Starting, multiple_of, quotient, remainder
+from croq.passes.values import Starting, multiple_of, quotient, remainder, rows_adjacent
 from croq.target.sm90.descriptors import describe
 from croq.target.sm90.limits import MATRIX_ROWS, WGMMA_K_BYTES, WGMMA_M
 
@@ -109,8 +109,7 @@ def _whole_rows(view: View) -> None:
             "WGMMA reads shared memory and registers (E-1115)",
             "copy the tile to shared memory first",
         )
-    between = root.shape[view.kept[0] + 1 : -1]
-    if view.kept[1] != len(root.shape) - 1 or any(extent != 1 for extent in between):
+    if not rows_adjacent(view):
         raise _Refused(
             f"the rows of this tile of `{root.name}` do not follow one another",
             "a matrix descriptor has one distance between groups of 8 rows, which are contiguous",

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from croq.ir.core import Value
-from croq.ir.objects import Start
+from croq.ir.objects import Param, Start, View
 from croq.ir.rewrite import Builder, constant
 from croq.ir.scalar import Binary, Cast
+from croq.sema.symbolic import Dim
 
 
 def multiple_of(value: Value | int) -> int:
@@ -35,6 +36,29 @@ def multiple_of(value: Value | int) -> int:
 
 def divides(factor: int, value: Value | int) -> bool:
     return multiple_of(value) % factor == 0
+
+
+def rows_adjacent(view: View) -> bool:
+    """Whether the view is a matrix whose columns are the root's and whose rows follow one another in it."""
+    shape = view.root.shape or ()
+    between = shape[view.kept[0] + 1 : -1]
+    return view.kept[1:] == (len(shape) - 1,) and all(extent == 1 for extent in between)
+
+
+def unproved_dimensions(view: View) -> tuple[int, ...]:
+    """Dimensions along which the view may leave its parameter: its place is not constant, or what it is is too much."""
+    root = view.root
+    if not isinstance(root, Param) or root.shape is None:
+        return ()
+    return tuple(d for d in view.kept if not _certain(view.offsets[d], view.extents[d], root.shape[d]))
+
+
+def _certain(start: Value | int, extent: Dim, limit: Dim) -> bool:
+    if not isinstance(start, int):
+        return False
+    if start == 0 and extent.equals(limit):
+        return True
+    return extent.known is not None and limit.known is not None and start + extent.known <= limit.known
 
 
 # ------------------------------------------------------- arithmetic of non-negative offsets that stay in their type

@@ -16,7 +16,7 @@ from croq.simulate.dtypes import DTYPES, Array, Scalar, poison
 from croq.simulate.faults import fault
 from croq.simulate.machine import Warp, lane_flags
 from croq.simulate.memory import UNITS
-from croq.simulate.views import check_coordinates, coordinates, data_of, linear, origin, slot_of
+from croq.simulate.views import check_coordinates, coordinates, data_of, linear, origin, outside_fault, slot_of
 from croq.simulate.watch import LANES, Place, Units
 
 # (elements as a flat array, element numbers, number of the first element from the start of the root's storage)
@@ -192,8 +192,8 @@ def _fill_local(c: Compiler, op: hw.FillTile, root: Buffer) -> Code:
 class _Side:
     """One side of a cooperative copy: finds the pieces of a view, in units of the copy's vector."""
 
-    def __init__(self, c: Compiler, view: View, vector: int, op: Op) -> None:
-        self.view, self.vector, self.op = view, vector, op
+    def __init__(self, c: Compiler, view: View, checked: tuple[int, ...], vector: int, op: Op) -> None:
+        self.view, self.checked, self.vector, self.op = view, checked, vector, op
         self.root = view.root
         if self.root.storage == "local":
             raise fault(
@@ -217,7 +217,7 @@ class _Side:
         found: list[Array] = [np.asarray(o) for o in at]
         for d, coordinate in zip(self.view.kept, tile, strict=True):
             found[d] = coordinate + at[d]
-        inside = self._inside(at, found)
+        inside = self._inside(warp, at, found)
         if inside is not None:
             found = [np.where(inside, f, 0) for f in found]
         if self.data is not None:
@@ -243,14 +243,17 @@ class _Side:
                 )
         return start // self.vector
 
-    def _inside(self, at: tuple[int, ...], found: list[Array]) -> Array | None:
-        shape = self.data.dims if self.data is not None else self.root.shape
-        assert shape is not None
-        if all(o >= 0 and o + e <= s for o, e, s in zip(at, self.extents, shape, strict=True)):  # type: ignore[operator]
+    def _inside(self, warp: Warp, at: tuple[int, ...], found: list[Array]) -> Array | None:
+        shape: Any = self.data.dims if self.data is not None else self.root.shape
+        if all(o >= 0 and o + e <= s for o, e, s in zip(at, self.extents, shape, strict=True)):
             return None
         inside: Any = True
-        for coordinate, extent in zip(found, shape, strict=True):
-            inside = inside & (coordinate >= 0) & (coordinate < extent)
+        for d, (coordinate, extent) in enumerate(zip(found, shape, strict=True)):
+            within = (coordinate >= 0) & (coordinate < extent)
+            if d not in self.checked and not np.all(within):
+                first = int(np.asarray(coordinate)[~within].reshape(-1)[0])
+                raise outside_fault(self.view, d, first, int(extent), warp, self.op)
+            inside = inside & within
         return np.asarray(inside)
 
 
@@ -258,10 +261,9 @@ class _Side:
 def _copy_tile(c: Compiler, op: hw.CopyTile) -> Code:
     size = DTYPES[op.source.root.type].itemsize
     extents = tuple(c.extent(e, op) for e in op.dest.shape)
-    # A piece that the end of a row would cut is copied element by element.
-    whole = all(_whole(c, view, op.vector // size) for view in (op.source, op.dest))
-    vector = op.vector if whole else size
-    source, dest = _Side(c, op.source, vector, op), _Side(c, op.dest, vector, op)
+    vector = op.vector
+    source = _Side(c, op.source, op.source_checked, vector, op)
+    dest = _Side(c, op.dest, op.dest_checked, vector, op)
     share = _Share(extents, vector // size, op.rank_base, op.count)
     dtype = UNITS[vector]
 
@@ -299,20 +301,13 @@ def _pieces(root: Buffer | Param, index: Array, size: int, lanes: Array, inside:
     return Place(root, lambda: units, (root, size, at.tobytes(), by.tobytes()))
 
 
-def _whole(c: Compiler, view: View, per_piece: int) -> bool:
-    """Whether rows and extents of the root are made of whole pieces, so that none is cut."""
-    root = view.root
-    shape = c.data[root].dims if isinstance(root, Param) else root.shape
-    return bool(shape) and shape[-1] % per_piece == 0 and view.kept[-1:] == (len(shape) - 1,)
-
-
 @handles(hw.FillTile)
 def _fill_tile(c: Compiler, op: hw.FillTile) -> Code:
     root = op.dest.root
     if isinstance(root, Buffer) and root.storage == "local":
         return _fill_local(c, op, root)
     size = DTYPES[root.type].itemsize
-    dest = _Side(c, op.dest, size, op)
+    dest = _Side(c, op.dest, (), size, op)
     share = _Share(tuple(c.extent(e, op) for e in op.dest.shape), 1, op.rank_base, op.count)
     value, dtype = c.slot(op.value), DTYPES[root.type]
     slots = range(root.slots) if isinstance(root, Buffer) and root.array and op.dest.slot is None else None

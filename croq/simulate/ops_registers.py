@@ -112,12 +112,15 @@ def _store(c: Compiler, op: hw.RegStore) -> Code:
     if matrix and (DTYPES[view.root.type].itemsize != 2 or not isinstance(view.root, Buffer)):
         raise fault("E-5024", op, "stmatrix stores 16-bit elements to shared memory only")
     size = DTYPES[view.root.type].itemsize
+    pairs = _Pairs(op, size) if op.pairs else None
 
     def run(warp: Warp) -> None:
         if matrix:
             warp.whole(op, "stmatrix")
         values = convert(find(warp).read(warp, op))
         index, inside = place(warp)
+        if pairs is not None:
+            inside = pairs.check(np.broadcast_to(index, shape.dims), inside, shape.dims)
         mask = _both(inside, lane_axes(warp.active(), len(shape.dims)))
         watch = warp.cta.watch
         if watch is not None and watch.follows(view.root):
@@ -135,11 +138,29 @@ def _both(a: Array | None, b: Array | None) -> Array | None:
     return b if a is None else a if b is None else a & b
 
 
+class _Pairs:
+    """Two neighbouring columns are one access: it is aligned to its size, and the first decides whether it is made."""
+
+    def __init__(self, op: hw.RegStore, size: int) -> None:
+        self.op, self.size = op, size
+
+    def check(self, index: Array, inside: Array | None, dims: tuple[int, ...]) -> Array | None:
+        first, second = index[..., ::2], index[..., 1::2]
+        made = True if inside is None else np.broadcast_to(inside, dims)[..., ::2]
+        if ((first % 2 != 0) & made).any() or ((second != first + 1) & made).any():
+            raise fault(
+                "E-5024",
+                self.op,
+                f"a pair of elements of `{self.op.dest.root.name}` is stored at no multiple of {2 * self.size} bytes",
+            )
+        return None if inside is None else np.repeat(made, 2, axis=-1)
+
+
 class _Placement:
     """Element numbers in a view's root for the elements of a fragment that a warp holds, and which may be written."""
 
     def __init__(self, c: Compiler, view: View, shape: Shape, op: hw.RegStore) -> None:
-        self.view, self.shape, self.op, self.guard = view, shape, op, op.guard
+        self.view, self.shape, self.op, self.checked = view, shape, op, op.checked
         if len(view.kept) != len(shape.shape):
             raise fault("E-5099", op, f"a {len(shape.shape)}-dimensional fragment for a view of {len(view.kept)}")
         self.origin = origin(c, view, op)
@@ -192,7 +213,7 @@ class _Placement:
             beyond = beyond & inside
         if not beyond.any():
             return inside
-        if not self.guard:
+        if d not in self.checked:
             first = np.broadcast_to(coordinate, beyond.shape)[beyond][0]
             raise outside_fault(self.view, d, int(first), extent, warp, self.op)
         return ~beyond if inside is None else inside & ~beyond

@@ -9,7 +9,7 @@ Rules (docs/memory-model.md)
         writer executes before it lets others go on.
     M4  Lanes of a warp are in no order with one another until a barrier, unless each touches what is its own.
     M5  Every element that is read has been written. Slots and places lie inside the buffer.
-    M6  A TMA box lies at the addresses of the part of the buffer that the operation names (E-6013).
+    M7  A TMA box lies at the addresses of the part of the buffer that the operation names (E-6013).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Memory(Barriers):
         self.note(warp, site, "fence.proxy.async")
 
     def _named(self, warp: Warp, site: Site, tile: Tile, starts: Places, terms: Places, agent: int) -> int:
-        """M6: the elements of a TMA box, which lie at its addresses."""
+        """M7: the elements of a TMA box, which lie at its addresses."""
         view, start = site.objects["view"], site.objects["start"]
         bits = self.box(view, starts, agent, site, warp)
         known = tuple(self.number(term, agent, f"the place in `{tile.buffer.name}`", site.op) for term in terms)

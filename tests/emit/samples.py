@@ -183,14 +183,18 @@ COPIES = sample(
     %b: s32 = block_index 0 ALL
     %size: s32 = const 64
     %0: s32 = binary mul, %b, %size ALL
-    copy_tile @x[%0:64, 0:128], @tile[0:64, 0:128], vector=16, rank_base=0, count=128 ALL
-    copy_tile @tile[0:64, 0:128], @x[%0:64, 0:128], vector=16, rank_base=0, count=128 ALL
-    copy_tile @y[%0:64, %0:128], @tile[0:64, 0:128], vector=2, rank_base=32, count=64 ALL
-    copy_tile @z[0:4, 0:8, 0:16], @cube<1>[0:4, 0:8, 0:16], vector=8, rank_base=0, count=128 ALL
+    copy_tile @x[%0:64, 0:128], (0), @tile[0:64, 0:128], (),
+      vector=16, rank_base=0, count=128, asynchronous=true, unroll=8 ALL
+    copy_tile @tile[0:64, 0:128], (), @x[%0:64, 0:128], (0),
+      vector=16, rank_base=0, count=128, asynchronous=false, unroll=8 ALL
+    copy_tile @y[%0:64, %0:128], (0, 1), @tile[0:64, 0:128], (),
+      vector=2, rank_base=32, count=64, asynchronous=false, unroll=8 ALL
+    copy_tile @z[0:4, 0:8, 0:16], (), @cube<1>[0:4, 0:8, 0:16], (),
+      vector=8, rank_base=0, count=128, asynchronous=false, unroll=2 ALL
     %1: s32 = const 7
-    fill_tile @cube[0:4, 0:8, 0:16], %1, rank_base=0, count=128 ALL
+    fill_tile @cube[0:4, 0:8, 0:16], %1, vector=16, rank_base=0, count=128 ALL
     %2: bf16 = const 0.5
-    fill_tile @tile[0:64, 0:128], %2, rank_base=64, count=64 ALL
+    fill_tile @tile[0:64, 0:128], %2, vector=16, rank_base=64, count=64 ALL
     """,
 )
 
@@ -290,13 +294,13 @@ STORES = sample(
     reg.fill @flat, %2 ALL
     %size: s32 = const 128
     %3: s32 = binary mul, %b, %size ALL
-    reg.store @acc, @c[%3:128, 0:40], store, guard=true ALL
-    reg.store @acc, @odd[%3:128, 0:40], store, guard=true ALL
-    reg.store @acc, @slabs[0:128, 0:40], stmatrix, guard=false ALL
-    reg.store @acc, @plain[0:128, 0:40], store, guard=false ALL
-    reg.store @half, @swizzled[64:64, 0:64], stmatrix, guard=false ALL
-    reg.store @rows, @r[%3:128], store, guard=true ALL
-    reg.store @flat, @u[0:10, 0:30], store, guard=false ALL
+    reg.store @acc, @c[%3:128, 0:40], store, (0), pairs=true ALL
+    reg.store @acc, @odd[%3:128, 0:40], store, (0, 1), pairs=false ALL
+    reg.store @acc, @slabs[0:128, 0:40], stmatrix, (), pairs=false ALL
+    reg.store @acc, @plain[0:128, 0:40], store, (), pairs=true ALL
+    reg.store @half, @swizzled[64:64, 0:64], stmatrix, (), pairs=false ALL
+    reg.store @rows, @r[%3:128], store, (0), pairs=false ALL
+    reg.store @flat, @u[0:10, 0:30], store, (), pairs=false ALL
     """,
 )
 
@@ -393,7 +397,7 @@ PIPELINE = sample(
         %16: u32 = binary add, %12, %one_1 threads {128..256}
         var.set @order_2, %16 threads {128..256}
       }
-      reg.store @acc, @c_buf[0:128, 0:128], stmatrix, guard=false threads {128..256}
+      reg.store @acc, @c_buf[0:128, 0:128], stmatrix, (), pairs=false threads {128..256}
       fence.proxy_async threads {128..256}
       named_barrier.sync barrier=3, count=256, @done threads {128..256}
       elect warpgroup threads {128..256} {

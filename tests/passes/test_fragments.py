@@ -343,32 +343,34 @@ def test_rows_without_an_mma_make_an_accumulator_of_a_warpgroup() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dest", "method", "guard"),
+    ("dest", "method", "checked", "pairs"),
     [
-        ("@s[0:64, 0:32]", "stmatrix", "false"),
-        ("@s[%n:64, 0:32]", "stmatrix", "false"),
-        ("@s[0:64, %n:32]", "store", "false"),
-        ("@s[0:64, 4:32]", "store", "false"),
-        ("@f[0:64, 0:32]", "store", "false"),
-        ("@out[%n:64, 0:32]", "store", "true"),
-        ("@fixed[0:64, 0:32]", "store", "false"),
-        ("@fixed[%n:64, 0:32]", "store", "true"),
-        ("@fixed[%m:64, 0:32]", "store", "false"),
-        ("@three[%n:1!, 0:64, 0:32]", "store", "false"),
+        ("@s[0:64, 0:32]", "stmatrix", "()", "false"),
+        ("@s[%n:64, 0:32]", "stmatrix", "()", "false"),
+        ("@s[0:64, %n:32]", "store", "()", "false"),
+        ("@s[0:64, 4:32]", "store", "()", "true"),
+        ("@f[0:64, 0:32]", "store", "()", "true"),
+        ("@out[%n:64, 0:32]", "store", "(0)", "true"),
+        ("@fixed[0:64, 0:32]", "store", "()", "true"),
+        ("@fixed[%n:64, 0:32]", "store", "(0)", "true"),
+        ("@fixed[%m:64, 0:32]", "store", "()", "true"),
+        ("@three[%n:1!, 0:64, 0:32]", "store", "()", "true"),
+        ("@apart[0:64, 1:1!, 0:32]", "store", "()", "true"),
     ],
 )
-def test_how_a_fragment_is_stored(dest: str, method: str, guard: str) -> None:
+def test_how_a_fragment_is_stored(dest: str, method: str, checked: str, pairs: str) -> None:
     objects = """
     param @fixed type=f32, shape=(128, 32)
     param @three type=f32, shape=(B, 64, 32)
     buffer @s type=bf16, shape=(128, 64)
     buffer @f type=f32, shape=(128, 64)
+    buffer @apart type=bf16, shape=(64, 2, 32)
     fragment @acc type=_, shape=_
     """
     code = MMA + f"%n: s32 = block_index 0\n %m: s32[0..65] = block_index 1\n frag.store @acc, {dest}"
     kernel, sink = run(objects, code)
     assert not sink.diagnostics
-    assert f", {method}, guard={guard}" in body(kernel)
+    assert f", {method}, {checked}, pairs={pairs}" in body(kernel)
     assert len(kernel.notes["fragments"]) == 1
 
 

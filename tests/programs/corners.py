@@ -101,6 +101,13 @@ CORNERS = (
         (Variant(sizes=({"M": 128},), large={"M": 1000}, plan={"events": {"full": ring(1, 128 * 256 * 2)}}),),
     ),
     Program(
+        "apart_rows.co",
+        (given("a", "f16", 64, 64), given("b", "f16", 64, 64), result("c", "f16", 64, 2, 64)),
+        lambda a, b: {"c": np.stack([a @ b.T, 2 * (a @ b.T)], axis=1)},
+        F16,
+        (Variant(sizes=({},)),),
+    ),
+    Program(
         "k_parts.co",
         (
             given("a", "ELEM", 72, "K", make=_small(72, "K")),

@@ -250,7 +250,7 @@ def test_division_by_zero_counts_only_where_lanes_are_active(ir):
 
 def test_tile_at_a_place_that_differs_between_lanes(ir):
     objects = "  fragment @r type=f32, shape=(64), layout=row(m=64)\n  param @y type=f32, shape=(256)\n"
-    kernel = ir(objects, "  %t: s32 = thread_index\n  reg.store @r, @y[%t:64], store, guard=false\n")
+    kernel = ir(objects, "  %t: s32 = thread_index\n  reg.store @r, @y[%t:64], store, (), pairs=false\n")
     assert fault_of(kernel, {"y": np.zeros(256, np.float32)}).code == "E-5023"
 
 

@@ -45,7 +45,7 @@ BODY = """
 {loads}
   }}
   mbarrier.wait @e, _, %zero
-  copy_tile @t[0:64, 0:128], @y[0:64, 0:128], vector=16, rank_base=0, count=128
+  copy_tile @t[0:64, 0:128], (), @y[0:64, 0:128], (), vector=16, rank_base=0, count=128, asynchronous=false, unroll=1
 """
 
 
@@ -79,7 +79,7 @@ def test_a_box_at_the_edge_is_filled_with_zeros(ir, schedule, rows, start, split
 def test_a_store_is_clipped(ir):
     objects = COPY.format(width=64, box=(32, 64), axes=(1, 0), split="_", dims="(K, M)")
     body = """
-  copy_tile @y[0:64, 0:128], @t[0:64, 0:128], vector=16, rank_base=0, count=128
+  copy_tile @y[0:64, 0:128], (), @t[0:64, 0:128], (), vector=16, rank_base=0, count=128, asynchronous=false, unroll=1
   fence.proxy_async
   cta.sync
   %r: s32 = const 64

@@ -38,10 +38,12 @@ HEAD = """
   %v: bf16 = const 1.0
   %tid: s32 = thread_index
 """
-FILL = "fill_tile @t[0:64, 0:64], %v, rank_base=0, count=128"
-FILL_BOTH = f"{FILL}\nfill_tile @u[0:128, 0:64], %v, rank_base=0, count=128"
+FILL = "fill_tile @t[0:64, 0:64], %v, vector=16, rank_base=0, count=128"
+FILL_BOTH = f"{FILL}\nfill_tile @u[0:128, 0:64], %v, vector=16, rank_base=0, count=128"
 LOAD = "mbarrier.expect_tx @full, _, bytes=8192\nbulk_tensor.load @m, (%c0, %c0), @t[0:64, 0:64], start(), @full, _, _"
-OUT = "copy_tile @t[0:64, 0:64], @y[0:64, 0:64], vector=16, rank_base=0, count=128"
+OUT = (
+    "copy_tile @t[0:64, 0:64], (), @y[0:64, 0:64], (), vector=16, rank_base=0, count=128, asynchronous=false, unroll=1"
+)
 OTHERS_OUT = OUT.replace("count=128", "count=64")  # other warps have other parts
 WAIT = "mbarrier.wait @full, _, %p0"
 MMA = (
@@ -210,7 +212,7 @@ def test_ordinary_stores_that_the_tensor_cores_may_not_see(schedule):
     found = report(
         schedule,
         marked(FILL, "because"),
-        "fill_tile @u[0:128, 0:64], %v, rank_base=0, count=128",
+        "fill_tile @u[0:128, 0:64], %v, vector=16, rank_base=0, count=128",
         "cta.sync",
         "wgmma.fence (@acc)",
         marked(MMA, "fault"),

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
 RAW = {16: "croq::u32x4", 8: "u64", 4: "u32", 2: "u16", 1: "u8"}
-UNROLL = 8  # copies in flight of a thread
 
 
 def _rank(emitter: Emitter, op: CopyTile | FillTile) -> Expr:
@@ -55,11 +54,10 @@ def copy_tile(emitter: Emitter, op: CopyTile) -> Fields:
         dest = _starts(emitter, op.dest, op.dest.root.name)
         step = name(emitter.names.declare("step"))
         indices, locals_ = _indices(emitter, shape, per_step, step)
-        from_ = _Side(emitter, op.source, source, indices)
-        to = _Side(emitter, op.dest, dest, indices)
+        from_ = _Side(emitter, op.source, op.source_checked, source, indices)
+        to = _Side(emitter, op.dest, op.dest_checked, dest, indices)
     emitter.names.pop()
     steps = prod(shape) // per_step
-    asynchronous = op.vector == 16 and from_.is_global and to.is_shared
     return {
         "setup": setup,
         "condition": _participates(emitter, op),
@@ -68,9 +66,9 @@ def copy_tile(emitter: Emitter, op: CopyTile) -> Fields:
         "rank": _rank(emitter, op).text,
         "steps": steps,
         "count": op.count,
-        "unroll": min(UNROLL, max(1, -(-steps // op.count))),
+        "unroll": op.unroll,
         "locals": locals_,
-        "asynchronous": asynchronous,
+        "asynchronous": op.asynchronous,
         "raw": RAW[op.vector],
         "source_inside": from_.inside,
         "load": from_.load(RAW[op.vector]),
@@ -108,13 +106,15 @@ def _bytes(inside: str) -> list[str]:
 class _Side:
     """One end of a copy: where an element of it lies, and when it exists."""
 
-    def __init__(self, emitter: Emitter, view: View, starts: Sequence[Expr], indices: Sequence[Expr]) -> None:
+    def __init__(
+        self, emitter: Emitter, view: View, checked: Sequence[int], starts: Sequence[Expr], indices: Sequence[Expr]
+    ) -> None:
         self.emitter, self.view = emitter, view
         self.root = view.root
         position = addresses.coordinates(starts, view, indices)
         self.is_global = isinstance(self.root, Param)
         self.is_shared = isinstance(self.root, Buffer) and self.root.storage == "shared"
-        self.inside = " && ".join(bounds(emitter, view, position))
+        self.inside = " && ".join(bounds(emitter, view, checked, position))
         if isinstance(self.root, Param):
             at = addresses.subscript(emitter, self.root, position)
             self.place = f"&{addresses.pointer(emitter, self.root)}[{at}]"
@@ -144,7 +144,7 @@ def fill_tile(emitter: Emitter, op: FillTile) -> Fields:
     at = name(emitter.names.declare("at"))
     emitter.names.pop()
     base, length = _region(emitter, op.dest, buffer)
-    wide = length % 16 == 0
+    wide = op.vector == 16
     return {
         "what": f"{buffer.name} = {value}",
         "condition": _participates(emitter, op),

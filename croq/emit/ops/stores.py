@@ -14,7 +14,6 @@ from croq.emit.expressions import (
     cpp_type,
     divided,
     modulo,
-    multiple_of,
     name,
     plus,
     times,
@@ -95,10 +94,9 @@ def _pair(emitter: Emitter, op: RegStore, pair: Expr, block: Expr | None) -> Exp
 def _elements(emitter: Emitter, op: RegStore) -> list[Line]:
     layout = op.frag.frag.layout
     offsets = addresses.offsets(emitter, op.dest)
-    paired = _pairs_allowed(op, offsets[-1])
     starts = [emitter.atom(start, f"{op.dest.root.name}_at{d}", "s32") for d, start in enumerate(offsets)]
     if isinstance(layout, AccumulatorLayout):
-        return _accumulator(emitter, op, layout, starts, paired)
+        return _accumulator(emitter, op, layout, starts, op.pairs)
     if isinstance(layout, RowLayout):
         return _rows(emitter, op, layout, starts)
     assert isinstance(layout, UniformLayout)
@@ -160,8 +158,7 @@ def _guarded(
 ) -> list[Line]:
     """The store, under the conditions that keep it inside the parameter."""
     conditions = [also] if also else []
-    if op.guard:
-        conditions += bounds(emitter, op.dest, addresses.coordinates(starts, op.dest, indices))
+    conditions += bounds(emitter, op.dest, op.checked, addresses.coordinates(starts, op.dest, indices))
     body = [Line(text, emitter.source) for text in f"{store};".split("\n")]
     if not conditions:
         return body
@@ -169,20 +166,12 @@ def _guarded(
     return render("if", fields, emitter.source)
 
 
-def bounds(emitter: Emitter, view: View, position: Sequence[Expr]) -> list[str]:
-    """Comparisons that say that a position is inside the parameter, without those that always hold."""
+def bounds(emitter: Emitter, view: View, checked: Sequence[int], position: Sequence[Expr]) -> list[str]:
+    """Comparisons of a position with the extents of the parameter."""
     root = view.root
     if not isinstance(root, Param) or root.shape is None:
         return []
-    found = []
-    for d in view.kept:
-        start, extent, limit = view.offsets[d], view.extents[d].known, root.shape[d].known
-        if isinstance(start, int) and extent is not None and limit is not None and start + extent <= limit:
-            continue
-        if isinstance(start, int) and start == 0 and view.extents[d].equals(root.shape[d]):
-            continue
-        found.append(binary("lt", position[d], addresses.dim(emitter, root.shape[d])).text)
-    return found
+    return [binary("lt", position[d], addresses.dim(emitter, root.shape[d])).text for d in checked]
 
 
 def _store(emitter: Emitter, op: RegStore, starts: Sequence[Expr], indices: Sequence[Expr], value: Expr) -> str:
@@ -217,14 +206,3 @@ def _store_pair(
     else:
         values_text = ", ".join(converted(v, frag_type, root.type).text for v in values)
     return call_text(function, [place, values_text])
-
-
-def _pairs_allowed(op: RegStore, first_col: Expr) -> bool:
-    """Whether two neighbouring columns can be stored at once: both rows and the first column must be even."""
-    root = op.dest.root
-    shape = root.shape
-    if shape is None or root.type not in ("f32", "bf16", "f16") or op.dest.kept[-1] != len(shape) - 1:
-        return False
-    last = shape[-1]
-    columns = last if isinstance(last, int) else last.known
-    return columns is not None and columns % 2 == 0 and multiple_of(first_col, 2)
