@@ -199,7 +199,7 @@ class Kernel:
         ensure_context(bound.device[1])  # kernels are loaded and tensor maps encoded in the current context
         launches: list[Launch] = []
         for device, grid in zip(self.devices, bound.grids, strict=True):
-            function = self._loaded.kernel(device.name)
+            function = self._loaded.kernel(device.entry_name)
             params = parameter_bytes(device, bound)
             block = (device.threads, 1, 1)
             launch = function.prepare(grid, block, device.shared_bytes, params, bound.device[1])

@@ -16,6 +16,7 @@ LEVELS = {
     "_version": 0,
     "resources": 0,
     "source": 0,
+    "cuda_names": 1,
     "diagnostics": 1,
     "syntax": 2,
     "sema": 3,

@@ -114,7 +114,7 @@ def _spills(fact: dict[str, Any]) -> bool:
 
 
 def _facts(made: Compilation, kernel: Any) -> dict[str, Any]:
-    usage = {item.name: item for item in made.image.usage}.get(kernel.name)
+    usage = {item.name: item for item in made.image.usage}.get(kernel.entry_name)
     return {
         "kernel": kernel.name,
         "threads": kernel.threads,

@@ -8,14 +8,14 @@ an element of a fragment, memory) may change in between; right before that happe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from croq.emit.effects import clobbers, written, written_with_regions
 from croq.emit.expressions import Expr, cpp_type, name
-from croq.emit.names import Names
+from croq.emit.names import Names, outside_names
 from croq.emit.places import Places
 from croq.emit.registers import slots_of
 from croq.emit.registry import EXPRESSION_EMITTERS, STATEMENTS
@@ -55,11 +55,11 @@ class MapPlace:
 class Emitter:
     """The state of emitting one kernel: names, pending expressions, the lines so far."""
 
-    def __init__(self, kernel: Kernel, arguments: Arguments, reserved: Iterable[str]) -> None:
+    def __init__(self, kernel: Kernel, arguments: Arguments) -> None:
         self.kernel = kernel
         self.arguments = arguments
         self.uses: Uses = analyse(kernel.body)
-        self.names = Names({*reserved, *arguments.names()})
+        self.names = Names({*outside_names(kernel), *arguments.names()})
         self.lines: list[Line] = []
         self.source: int | None = None
         self.map_place: MapPlace | None = None

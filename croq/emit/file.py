@@ -10,7 +10,6 @@ from croq.emit.kernel import EmittedKernel, emit_kernel
 from croq.emit.templating import render
 from croq.emit.text import Line, base_name, finish
 from croq.ir.objects import Kernel
-from croq.ir.scalar import Call
 from croq.target.sm90.instructions import Wgmma, register_fence
 
 # types of the prelude that the emitted code names without `croq::`, in the order of the using-declarations
@@ -23,11 +22,10 @@ def emit_cuda(kernels: Sequence[Kernel], *, lineinfo: bool = False) -> str:
     The same kernels give the same text everywhere. With `lineinfo`, `#line` directives make NVRTC, profilers and the
     sanitizer speak of the `.co` file's lines. Raises KeyError for an operation that has no emission (a fault of croq).
     """
-    reserved = {op.callee for kernel in kernels for op in kernel.walk() if isinstance(op, Call)}
-    emitted = [emit_kernel(kernel, reserved) for kernel in kernels]
+    device = list(dict.fromkeys(text.strip("\n") for kernel in kernels for text in kernel.device_text))
+    emitted = [emit_kernel(kernel) for kernel in kernels]
     source = base_name(kernels[0].file)
     own = str(PurePosixPath(source).with_suffix(".cu"))
-    device = list(dict.fromkeys(text.strip("\n") for kernel in kernels for text in kernel.device_text))
     body = [line for kernel in emitted for line in kernel.lines]
     fields = {
         "own": own,

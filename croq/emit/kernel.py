@@ -30,13 +30,14 @@ class EmittedKernel:
     uses_shared: bool
 
 
-def emit_kernel(kernel: Kernel, reserved: Iterable[str]) -> EmittedKernel:
+def emit_kernel(kernel: Kernel) -> EmittedKernel:
     arguments = Arguments(signature(kernel))
-    emitter = Emitter(kernel, arguments, reserved)
+    emitter = Emitter(kernel, arguments)
     body = emitter.block(kernel.body, scope=False)
     uses_shared = bool(emitter.places.used_addresses)
     fields = {
-        "name": kernel.name,
+        "name": kernel.entry_name,
+        "source_name": kernel.name,
         "summary": _summary(kernel),
         "bounds": _launch_bounds(kernel),
         "arguments": _argument_lines(arguments.items),

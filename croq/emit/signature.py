@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from croq.emit.names import Names
+from croq.emit.names import Names, outside_names
 from croq.ir.core import Op
 from croq.ir.hw import BulkTensorLoad, BulkTensorStore, CopyTile, RegStore
 from croq.ir.objects import Kernel, Param, TensorMap, View
@@ -62,7 +62,7 @@ class Arguments:
 
 def signature(kernel: Kernel) -> tuple[Argument, ...]:
     """The kernel's arguments in order: tensor maps, pointers, scalar parameters, symbolic dimensions that it uses."""
-    names = Names()
+    names = Names(outside_names(kernel))
     ops = list(kernel.walk())
     pointers = _pointer_params(ops)
     written = {id(p) for op in ops for p in _written_params(op)}

@@ -8,7 +8,10 @@ host scalars) is put at the start of the body when it is first used.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from croq import cuda_names
 from croq.diagnostics import Sink
 from croq.ir.build_context import KernelBuilder
 from croq.ir.build_statements import parallel
@@ -17,14 +20,28 @@ from croq.ir.objects import Kernel, Module, Param
 from croq.sema.model import KernelModel, Model
 from croq.sema.symbols import DataSymbol
 from croq.syntax import ast
+from croq.syntax.outside import device_text
 
 
 def build(model: Model, sink: Sink) -> Module:
     """The tile IR of every kernel of an analysed program. Raises CompileError when a kernel cannot be expressed."""
-    text = device_text(model.program)
+    used = {word for function in model.program.functions for word in _words(function)}
+    text = device_text(model.program.outside.declarations, used)
     kernels = [_kernel(model, kernel, sink, text) for kernel in model.kernels]
     sink.check()
+    _entries(kernels)
     return Module(model.program.span.file, kernels)
+
+
+def _entries(kernels: Sequence[Kernel]) -> None:
+    """Give an entry name to the kernels whose own name C++, CUDA or the file's device code has taken."""
+    taken = {kernel.name for kernel in kernels}
+    for kernel in kernels:
+        outside = {word for text in kernel.device_text for word in re.findall(r"\w+", text)}
+        entry = cuda_names.kernel_name(kernel.name, outside | (taken - {kernel.name}))
+        if entry != kernel.name:
+            kernel.entry = entry
+            taken.add(entry)
 
 
 def _kernel(model: Model, made_from: KernelModel, sink: Sink, text: tuple[str, ...]) -> Kernel:
@@ -59,27 +76,16 @@ def _kernel(model: Model, made_from: KernelModel, sink: Sink, text: tuple[str, .
     return kernel
 
 
-# ------------------------------------------------------------------------------------------------------- device text
-# What may stand between other host text and the `__device__` that it belongs to.
-_HEADER = re.compile(
-    r"(?:\btemplate\s*<[^{};]*>|\bstatic\b|\binline\b|\bconstexpr\b|__forceinline__|__noinline__|\bextern\s*\"C\"|\s)+\Z"
-)
-
-
-def device_text(program: ast.Program) -> tuple[str, ...]:
-    """C++ of the file that kernels need: its device functions, each with its template header and specifiers.
-
-    Those stand at the end of the host text in front of the function. Other host text (includes, macros, host functions)
-    is not device code: a device function must be complete in itself.
-    """
-    found: list[str] = []
-    before = ""
-    for item in program.items:
-        if isinstance(item, ast.HostText):
-            before = item.text
-            continue
-        if isinstance(item, ast.DeviceText):
-            header = _HEADER.search(before)
-            found.append(((header.group() if header else "") + item.text).strip())
-        before = ""
-    return tuple(found)
+def _words(node: Any) -> Iterator[str]:
+    """The words that the C++ of a tree's calls and `__cpp__` texts mentions."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.DeviceCall):
+            yield from re.findall(r"\w+", " ".join([node.name, *(a.span.text for a in node.template_args)]))
+        elif isinstance(node, ast.CppText):
+            yield from re.findall(r"\w+", node.text)
+        for value in vars(node).values():
+            pending += [
+                item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, ast.Node)
+            ]

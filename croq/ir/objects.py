@@ -275,8 +275,14 @@ class Kernel:
     variables: list[Variable] = field(default_factory=list)
     tensor_maps: list[TensorMap] = field(default_factory=list)
     device_text: tuple[str, ...] = ()  # C++ of the file's `__device__` functions and what they need, in order
+    entry: str = ""  # what the emitted function is called, where that cannot be `name`
     shared_bytes: int = 0
     notes: dict[str, Any] = field(default_factory=dict)  # what passes leave for the plan, by pass
+
+    @property
+    def entry_name(self) -> str:
+        """The name that the launch looks up in the cubin."""
+        return self.entry or self.name
 
     def symbols(self) -> list[str]:
         """Symbolic dimensions in order of first appearance in the parameters."""

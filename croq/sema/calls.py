@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
+from croq import cuda_names
 from croq.sema import names
 from croq.sema.elements import fragment, is_fragment
 from croq.sema.expressions import binary, constant_of, handles, no_common_type, scalar
@@ -120,7 +122,26 @@ def _check_call(state: State, expr: ast.DeviceCall) -> bool:
         return False
     for arg in expr.template_args:
         _template_argument(state, arg)
-    return False not in [_argument(state, arg) for arg in expr.args]
+    return False not in [_argument(state, arg) for arg in expr.args] and _declared(state, expr)
+
+
+def _declared(state: State, expr: ast.DeviceCall) -> bool:
+    """Whether the C++ of the file, CUDA or the runtime may declare what is called; reports what nothing declares."""
+    outside = state.model.program.outside
+    if outside.resolves(expr.name) or cuda_names.callable_from_device(expr.name):
+        return True
+    unread = [i for i in outside.includes if not i.is_of_host]
+    known = sorted(outside.names | cuda_names.functions())
+    close = difflib.get_close_matches(expr.name.rsplit("::", 1)[-1], known, n=1, cutoff=0.75)
+    state.sink.error(
+        "E-1208",
+        expr.name_span,
+        f"nothing declares the device function `{expr.name}`",
+        labels=[(include.span, "croq does not read headers: it may be declared in there") for include in unread],
+        notes=["a kernel calls `__device__` functions of its own file, CUDA's built-in functions, and croq's runtime"],
+        hint=f"did you mean `{close[0]}`?" if close else f"write the `__device__` function `{expr.name}` in this file",
+    )
+    return False
 
 
 def _template_argument(state: State, arg: ast.Expr) -> None:

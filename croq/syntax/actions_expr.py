@@ -168,17 +168,16 @@ class ExprActions:
     def count_of(self, children: Children, extent: Extent) -> ast.Expr:
         return ast.CountOf(self.span(extent), children[1])
 
-    def path(self, children: Children, extent: Extent) -> str:
-        return "".join(token.text for token in children)
+    def path(self, children: Children, extent: Extent) -> ast.Name:
+        return ast.Name(self.span(extent), "".join(token.text for token in children))
 
     def template_arg(self, children: Children, extent: Extent) -> ast.Expr:
-        argument: ast.Expr | Token = children[0]
-        if isinstance(argument, Token):
-            return ast.Name(self.span(argument), element(argument.text))
-        return argument
+        if isinstance(children[0], ast.Expr):
+            return children[0]
+        return ast.Name(self.span(extent), element("".join(token.text for token in children)))
 
     def device_call(self, children: Children, extent: Extent) -> ast.Expr:
-        name: str = children[1]
+        name: str = children[1].id
         opening = next(i for i, c in enumerate(children) if isinstance(c, Token) and c.text == "(")
         template = tuple(c for c in children[2:opening] if isinstance(c, ast.Expr))
         arguments = tuple(children[opening + 1]) if isinstance(children[opening + 1], list) else ()
@@ -190,7 +189,7 @@ class ExprActions:
                 f"`{name}` is gone: a cache policy belongs to one load",
                 hint="write it on the load: `tma.load.async.evict_first.swiz<128> tile => buffer;`",
             )
-        return ast.DeviceCall(span, name, template, arguments)
+        return ast.DeviceCall(span, name, children[1].span, template, arguments)
 
     # ------------------------------------------------------------------------------------------ data, views, shapes
     def subscript(self, children: Children, extent: Extent) -> ast.Expr:

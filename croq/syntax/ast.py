@@ -6,10 +6,11 @@ strings, element types are the canonical spelling (`float` has already become `f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from croq.source import Span
+from croq.syntax.outside import Outside
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,7 @@ class DeviceCall(Expr):
     """`call f<64>(args)`: a device function of the file or of the C++ around it; `name` may hold `::`."""
 
     name: str
+    name_span: Span
     template_args: tuple[Expr, ...]
     args: tuple[Expr, ...]
 
@@ -508,7 +510,10 @@ class DeviceText(Node):
 
 @dataclass(frozen=True, eq=False)
 class Program(Node):
+    """`outside`: the C++ of the file once more, as declarations."""
+
     items: tuple[Function | HostText | DeviceText, ...]
+    outside: Outside = field(default=Outside(), metadata={"shown": False})
 
     @property
     def functions(self) -> tuple[Function, ...]:

@@ -25,7 +25,6 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("+", "-"),
     ("*", "/", "%"),
 )
-_PAIRS = frozenset(op for level in _LEVELS for op in level if len(op) == 2)
 
 
 @dataclass
@@ -39,7 +38,7 @@ class ConditionError(Exception):
 def evaluate(tokens: Sequence[PPToken], expander: Expander, whole: Span) -> bool:
     """Whether the condition holds. Macros are expanded first; unknown names are 0. Raises `ConditionError`."""
     resolved = _resolve_defined([t for t in tokens if not t.blank], expander)
-    pieces = _paired([t for t in expander.expand_all(resolved) if not t.blank])
+    pieces = [t for t in expander.expand_all(resolved) if not t.blank]
     if not pieces:
         raise ConditionError(whole, "the condition is missing")
     reader = _Reader(pieces, whole)
@@ -86,18 +85,6 @@ def _skip_parentheses(tokens: list[PPToken], position: int) -> int:
         if depth <= 0:
             break
     return position
-
-
-def _paired(tokens: list[PPToken]) -> list[PPToken]:
-    """Joins `&` `&` and the like: punctuation arrives character by character."""
-    result: list[PPToken] = []
-    for token in tokens:
-        if result and result[-1].kind == "punct" and result[-1].text + token.text in _PAIRS:
-            previous = result.pop()
-            result.append(PPToken("operator", previous.text + token.text, previous.span))
-        else:
-            result.append(token)
-    return result
 
 
 @dataclass

@@ -11,6 +11,7 @@ from croq.source import Span
 from croq.syntax import codes
 from croq.syntax.conditions import ConditionError, evaluate
 from croq.syntax.macros import Expander, Macro
+from croq.syntax.outside import Include
 from croq.syntax.pptokens import PPToken, trimmed
 
 CONDITIONALS = frozenset(("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"))
@@ -34,6 +35,7 @@ class Directives:
         self._expander = expander
         self._sink = sink
         self._regions: list[_Region] = []
+        self.includes: list[Include] = []  # of active text outside `__co__` functions
 
     @property
     def active(self) -> bool:
@@ -55,6 +57,8 @@ class Directives:
             self._sink.error("E-211", word.span, f"#error: {_text(arguments)}")
         elif in_kernel:
             self._idle(word)
+        elif name == "include":
+            self._include(word, arguments)
 
     def finish(self) -> None:
         """Report the conditions that are still open at the end of the file."""
@@ -69,6 +73,24 @@ class Directives:
         elif word.text in ("pragma", "warning"):
             message = f"`#{word.text}` does nothing inside a `__co__` function"
             self._sink.warning(codes.IDLE_DIRECTIVE, word.span, message)
+
+    def _include(self, word: PPToken, arguments: list[PPToken]) -> None:
+        """Headers are the host's (outside.X3). One of the project's own is worth a word: it may hold device code."""
+        header = _text(arguments)
+        span = Span(word.span.file, word.span.start, arguments[-1].span.end) if arguments else word.span
+        self.includes.append(Include(span, header))
+        if self.includes[-1].is_of_host:
+            return
+        self._sink.warning(
+            codes.NOT_FOLLOWED,
+            span,
+            f"croq does not read {header}",
+            notes=[
+                "text outside `__co__` functions is not followed into headers: what they declare, or define as a "
+                "macro, is unknown to kernels and device functions"
+            ],
+            hint="write what kernels need of it into this file; nothing is lost if only host code needs it",
+        )
 
     # ------------------------------------------------------------------------------------------------- conditions
     def _condition(self, word: PPToken, arguments: list[PPToken]) -> None:

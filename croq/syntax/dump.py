@@ -22,6 +22,8 @@ def _node(node: ast.Node, label: str, depth: int, lines: list[str]) -> None:
     simple: list[str] = []
     nested: list[tuple[str, ast.Node]] = []
     for field in fields(node):
+        if not field.metadata.get("shown", True):
+            continue
         value = getattr(node, field.name)
         if isinstance(value, ast.Node):
             nested.append((field.name, value))

@@ -280,6 +280,11 @@ def _call(context: Context) -> bool:
 
 def _reserved(context: Context) -> bool:
     token = context.token
+    if token.text in ("=", "+=", "-=") and context.statement_start() == context.position - 1:
+        token = context.before()  # `assert = 3;`
+        if token.type not in ("NAME", "ELEM") and token.text.isidentifier():
+            return _no_name(context, token)
+        return False
     word = token.text
     if "NAME" not in context.expected or not (word.isidentifier() or token.type == "GROUP4") or word == "_":
         return False
@@ -288,8 +293,12 @@ def _reserved(context: Context) -> bool:
         return False
     if context.after().type not in ("=", ",", ";", "[", "{", ")", "in", "by", "}"):
         return False
-    hint = f"choose another name, such as `{word.strip('_').replace('-', '_')}_`"
-    return context.error(f"`{word}` is a word of the language and cannot be a name", hint)
+    return _no_name(context, token)
+
+
+def _no_name(context: Context, token: Token) -> bool:
+    hint = f"choose another name, such as `{token.text.strip('_').replace('-', '_')}_`"
+    return context.error(f"`{token.text}` is a word of the language and cannot be a name", hint, token=token)
 
 
 def _statement_of_names(context: Context) -> bool:

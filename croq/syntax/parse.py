@@ -25,7 +25,8 @@ def parse_program(file: SourceFile, defines: Mapping[str, str], sink: Sink) -> a
     """
     items: list[ast.Function | ast.HostText | ast.DeviceText] = []
     kernels = 0
-    for chunk in preprocess(file, defines, sink):
+    split = preprocess(file, defines, sink)
+    for chunk in split.chunks:
         if isinstance(chunk, HostChunk):
             items.append(ast.HostText(chunk.span, chunk.span.text))
         elif isinstance(chunk, DeviceChunk):
@@ -37,7 +38,7 @@ def parse_program(file: SourceFile, defines: Mapping[str, str], sink: Sink) -> a
                 items.append(function)
     if kernels == 0 and not sink.failed:
         _no_kernel(file, sink)
-    return ast.Program(Span(file, 0, len(file.text)), tuple(items))
+    return ast.Program(Span(file, 0, len(file.text)), tuple(items), split.outside)
 
 
 def _function(chunk: KernelChunk, sink: Sink) -> ast.Function | None:

@@ -10,20 +10,25 @@ from croq.source import SourceFile, Span
 
 Kind = Literal["word", "number", "string", "open_string", "comment", "open_comment", "space", "newline", "punct"]
 
+# Operators of several characters, longest first: C++'s, and `=>`. One token each, as C has it (maximal munch), so that
+# what a macro says arrives as it was written.
+_OPERATORS = "<<= >>= ... ->* ++ -- << >> <= >= == != && || += -= *= /= %= &= |= ^= -> => :: ##"
+OPERATORS = tuple(_OPERATORS.split())
+
 # Possessive quantifiers keep the scan linear on any input. Strings come before words: `R"(...)"` begins like one.
 _TOKEN = re.compile(
-    r"""
-      (?P<string>(?:u8|[LuU])?R"(?P<tag>[^()\\\s"]{0,16})\((?s:.*?)\)(?P=tag)"
+    rf"""
+      (?P<string>(?:u8|[LuU])?R"(?P<tag>[^()\\\s"]{{0,16}})\((?s:.*?)\)(?P=tag)"
                | "(?:\\(?s:.)|[^"\\\n])*+"
-               | '(?:\\(?s:.)|[^'\\\n]){1,16}')
-    | (?P<open_string>(?:u8|[LuU])?R"[^()\\\s"]{0,16}\((?s:.*))
+               | '(?:\\(?s:.)|[^'\\\n]){{1,16}}')
+    | (?P<open_string>(?:u8|[LuU])?R"[^()\\\s"]{{0,16}}\((?s:.*))
     | (?P<word>[^\W\d]\w*+)
-    | (?P<number>\d(?:'?[\w.])*+)
+    | (?P<number>0[xX](?:'?[\w.])*+ | \d(?:(?<=[eE])[+-]|'?[\w.])*+)
     | (?P<comment>//(?:\\\n|[^\n])*+ | /\*(?s:.*?)\*/)
     | (?P<open_comment>/\*(?s:.*))
     | (?P<newline>\n)
     | (?P<space>(?:[^\S\n]|\\\n)++)
-    | (?P<punct>\#\# | (?s:.))
+    | (?P<punct>{"|".join(map(re.escape, OPERATORS))} | (?s:.))
     """,
     re.VERBOSE,
 )
@@ -56,6 +61,12 @@ def scan(text: str) -> list[RawToken]:
 
 def located(file: SourceFile, raw: RawToken) -> PPToken:
     return PPToken(raw.kind, file.text[raw.start : raw.end], Span(file, raw.start, raw.end))
+
+
+def glues(left: str, right: str) -> bool:
+    """Whether two tokens written without a blank between them would read as others."""
+    match = _TOKEN.match(left + right)
+    return match is not None and match.end() != len(left)
 
 
 def scan_located(file: SourceFile, start: int = 0, end: int | None = None) -> list[PPToken]:

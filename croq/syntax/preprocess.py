@@ -6,6 +6,7 @@ only inside `__co__` functions. Host and device text stay as they are: C++ reads
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from croq.syntax import codes
 from croq.syntax.braces import Braces
 from croq.syntax.directives import KNOWN, Directives
 from croq.syntax.macros import ArgumentSplitter, Expander, command_line_macros
+from croq.syntax.outside import Declaration, Head, Outside
 from croq.syntax.pptokens import PPToken, RawToken, located, scan
 from croq.syntax.sourcemap import ExpandedText
 
@@ -44,17 +46,28 @@ class KernelChunk:
 
 Chunk = HostChunk | DeviceChunk | KernelChunk
 
+
+@dataclass(frozen=True)
+class Preprocessed:
+    """`chunks`: the file in order and, but for the marks of `__cok__` blocks, without gaps. `outside`: its C++."""
+
+    chunks: list[Chunk]
+    outside: Outside
+
+
 _NOT_A_NAME = frozenset(("__launch_bounds__", "__align__", "__attribute__", "alignas", "decltype", "noexcept"))
 _DEVICE_WORDS = frozenset(("__device__", "__co_device__", "__cok__"))
 
 
-def preprocess(file: SourceFile, defines: Mapping[str, str], sink: Sink) -> list[Chunk]:
-    """The chunks of `file`, in order and, but for the marks of `__cok__` blocks, without gaps.
+def preprocess(file: SourceFile, defines: Mapping[str, str], sink: Sink) -> Preprocessed:
+    """Split `file`.
 
     `defines` are the macros of the command line. Faults go to `sink`; raises `CompileError` where going on is useless:
     a bad name in `defines` (E-2009), macros that explode (E-2008).
     """
-    return _Splitter(file, Expander(command_line_macros(defines), sink), sink).run()
+    splitter = _Splitter(file, Expander(command_line_macros(defines), sink), sink)
+    splitter.declarations = [_macro(name, f"#define {name} {value}") for name, value in defines.items()]
+    return splitter.run()
 
 
 class _Splitter:
@@ -70,17 +83,19 @@ class _Splitter:
         self.chunks: list[Chunk] = []
         self.flushed = 0  # everything before this offset is in a chunk
         self.depth = 0  # of braces and parentheses in host text
-        self.declaration: int | None = None  # where the top-level declaration at hand began
+        self.declaration: Head | None = None  # the declaration at hand: at file level, or in a namespace
+        self.declarations: list[Declaration] = []
+        self.path: list[str] = []  # heads of the namespaces around it
         self.last_kernel: Span | None = None
 
-    def run(self) -> list[Chunk]:
+    def run(self) -> Preprocessed:
         self.fresh = True  # nothing but blanks so far on this line
         while self.position < len(self.tokens):
             if not self._housekeeping(False):
                 self._host(self.tokens[self.position])
         self._flush(len(self.file.text))
         self.directives.finish()
-        return self.chunks
+        return Preprocessed(self.chunks, Outside(tuple(self.declarations), tuple(self.directives.includes)))
 
     def _housekeeping(self, in_kernel: bool) -> bool:
         """Deal with what is alike in all kinds of text: directives, inactive text, comments that never end."""
@@ -115,6 +130,7 @@ class _Splitter:
         begin = self.tokens[self.position].start
         word = PPToken("word", self.text(line[first]), Span(self.file, begin, line[first].end))
         self.directives.handle(word, rest, in_kernel)
+        self._note_macro(begin, at, rest)
         self.position = at
         if not in_kernel and self.depth == 0:
             self.declaration = None
@@ -131,21 +147,47 @@ class _Splitter:
             self._kernel(token)
             return
         if self.declaration is None:
-            self.declaration = token.start
+            self.declaration = Head(token.start)
         if token.kind == "word" and text in _DEVICE_WORDS and self.depth == 0:
             self._device(token, text)
-        elif token.kind == "punct":
-            self._host_punctuation(token, text)
+            return
+        if self.depth == 0:
+            self.declaration.feed(text)
+        if token.kind == "punct":
+            self._host_punctuation(token, text, self.declaration)
 
-    def _host_punctuation(self, token: RawToken, text: str) -> None:
-        if text in "({":
+    def _host_punctuation(self, token: RawToken, text: str, head: Head) -> None:
+        if text == "{" and self.depth == 0 and head.opens_namespace:
+            self.path.append(self.file.text[head.start : token.start].strip())
+            self.declaration = None
+        elif text in "({":
             self.depth += 1
         elif text in ")}":
-            if self.depth == 0 and text == "}" and self.last_kernel is not None:
+            self._host_closing(token, text, head)
+        elif text == ";" and self.depth == 0:
+            self._end_declaration(head, token.end)
+
+    def _host_closing(self, token: RawToken, text: str, head: Head) -> None:
+        if self.depth == 0 and text == "}":
+            if self.path:
+                self.path.pop()
+            elif self.last_kernel is not None:
                 self._stray_brace(token)
-            self.depth = max(0, self.depth - 1)
-        if text in "};" and self.depth == 0:
             self.declaration = None
+        self.depth = max(0, self.depth - 1)
+        if text == "}" and self.depth == 0 and head is self.declaration and head.ends_with_body:
+            self._end_declaration(head, token.end)
+
+    def _end_declaration(self, head: Head, end: int) -> None:
+        self.declarations.append(head.declaration(self.file.text[head.start : end], tuple(self.path)))
+        self.declaration = None
+
+    def _note_macro(self, begin: int, end: int, rest: list[PPToken]) -> None:
+        """Keep an active `#define` or `#undef` for the emitted file, whose C++ may use it."""
+        text = self.file.text[begin:end]
+        name = next((t.text for t in rest if not t.blank), "")
+        if self.directives.active and re.match(r"#\s*(define|undef)\b", text):
+            self.declarations.append(_macro(name, text))
 
     def _stray_brace(self, token: RawToken) -> None:
         assert self.last_kernel is not None
@@ -167,7 +209,7 @@ class _Splitter:
     # ----------------------------------------------------------------------------------------------------- device
     def _device(self, keyword: RawToken, word: str) -> None:
         """Capture up to the `}` that closes the body, or to a `;` outside all brackets."""
-        begin = keyword.start if word == "__cok__" or self.declaration is None else self.declaration
+        begin = keyword.start if word == "__cok__" or self.declaration is None else self.declaration.start
         self._flush(begin)
         brackets: list[RawToken] = []
         name, previous, initialiser, operator, body = None, "", False, False, -1
@@ -210,6 +252,8 @@ class _Splitter:
         elif word == "__co_device__":
             text = self.file.text[begin : keyword.start] + "__device__" + self.file.text[keyword.end : last.end]
         self.chunks.append(DeviceChunk(span, text, name))
+        names = re.findall(r"(\w+)\s*\(", text) if word == "__cok__" else [name] if name else []
+        self.declarations.append(Declaration(text, tuple(self.path), frozenset(names), device=True))
         self.flushed = last.end
         self.declaration = None
 
@@ -217,7 +261,7 @@ class _Splitter:
     def _kernel(self, keyword: RawToken) -> None:
         """Capture a `__co__` function from its keyword to the `}` that closes its body."""
         where = Span(self.file, keyword.start, keyword.end)
-        if self.depth > 0:
+        if self.depth > 0 or self.path:
             hint = "move it out of the braces around it; namespaces and classes cannot hold one"
             self.sink.error(codes.SYNTAX, where, "a `__co__` function must stand at the top level", hint=hint)
         faults = self._faults()
@@ -240,7 +284,7 @@ class _Splitter:
         braces.finish(where)
         span = Span(self.file, keyword.start, end)
         self.chunks.append(KernelChunk(span, out, self._faults() > faults))
-        self.last_kernel = span if self.depth == 0 else None
+        self.last_kernel = span if self.depth == 0 and not self.path else None
         self.flushed = end
         self.declaration = None
 
@@ -259,8 +303,6 @@ class _Splitter:
         elif token.kind == "word" and text in self.expander.table:
             done = False
             for piece in self._expand(located(self.file, token)):
-                if out.ends_with_glue(piece.text):
-                    out.separate(piece.span.start)
                 out.expanded(piece.text, piece.span)
                 done = braces.feed(piece.text, piece.span.start) or done
             return done
@@ -270,9 +312,6 @@ class _Splitter:
                 where = Span(self.file, token.start, token.end)
                 self.sink.error(codes.SYNTAX, where, "this string is never closed", hint=hint)
                 raise CompileError(self.sink.diagnostics)  # its end is a guess, and so is all that follows
-            after_expansion = out.last_was_expanded and out.ends_with_glue(text)
-            if after_expansion:
-                out.separate(token.start)
             out.verbatim(token.start, token.end)
             return token.kind == "punct" and braces.feed(text, token.start)
         return False
@@ -302,3 +341,7 @@ class _Splitter:
 
     def _faults(self) -> int:
         return sum(d.severity == "error" for d in self.sink.diagnostics)
+
+
+def _macro(name: str, text: str) -> Declaration:
+    return Declaration(text, (), frozenset((name,)), serves=True)

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from croq.source import SourceFile, Span
+from croq.syntax.pptokens import glues
 
 MAX_CHAIN = 8  # expansions that a span remembers; deeper ones would help nobody
 
@@ -52,14 +53,17 @@ class ExpandedText:
         return "".join(self._parts)
 
     def verbatim(self, start: int, end: int) -> None:
-        """Append `file.text[start:end]`."""
+        """Append the token `file.text[start:end]`."""
+        text = self.file.text[start:end]
         if start != self._next:
+            self._keep_apart(text, start)
             self._begin(start)
-        self._append(self.file.text[start:end])
+        self._append(text)
         self._next = end
 
     def expanded(self, text: str, origin: Span) -> None:
-        """Append `text`, all of which stems from `origin`."""
+        """Append the token `text`, which stems from `origin`."""
+        self._keep_apart(text, origin.start)
         self._begin(origin)
         self._append(text)
         self._next = -1
@@ -69,18 +73,6 @@ class ExpandedText:
         self._begin(at)
         self._append(" ")
         self._next = -1
-
-    @property
-    def last_was_expanded(self) -> bool:
-        return bool(self._origins) and isinstance(self._origins[-1], Span)
-
-    def ends_with_glue(self, text: str) -> bool:
-        """Whether appending `text` would make one token out of two."""
-        if not self._parts or not self._parts[-1] or not text:
-            return False
-        left, right = self._parts[-1][-1], text[0]
-        words = (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
-        return words or (left in "+-<>=&|#:" and right in "+-<>=&|#:")
 
     def span(self, start: int, end: int) -> Span:
         """The span of the expanded characters `[start, end)`."""
@@ -97,6 +89,11 @@ class ExpandedText:
         base = origin - self._starts[piece]
         limit = len(self.file.text)
         return Span(self.file, min(base + start, limit), min(base + end, limit))
+
+    def _keep_apart(self, text: str, at: int) -> None:
+        """What macros bring together stays two tokens (C 6.10.3.3 has `##` for making one out of two)."""
+        if self._parts and glues(self._parts[-1], text):
+            self.separate(at)
 
     def _piece(self, position: int) -> int:
         return max(0, bisect_right(self._starts, position) - 1)

@@ -384,7 +384,7 @@ def test_slots_of_events_in_the_old_form() -> None:
 
 # -------------------------------------------------------------------------------------------------------------- calls
 def test_calls_get_fragments_views_and_values() -> None:
-    text = "__device__ int g(float* r, int k) { return k; }\n" + warpgroups(
+    text = "__device__ int g(float* r, int k) { return k; }\n__cok__ { float h(); bool k(); }\n" + warpgroups(
         "frag f32 [64] r;\ny = call g(r, n);\nfloat z = call h<64, true, float>(s, |f16|);\nif (call k(z)) { w = y; }",
         "shared f16 [64, 64] s;",
     )
@@ -393,7 +393,7 @@ def test_calls_get_fragments_views_and_values() -> None:
     assert first.result is not None and (first.result.type, first.result.name) == ("s32", "y")
     assert second.template_args == ("64", "true", "croq::f32")
     assert third.result is not None and third.result.type == "bool"
-    assert kernel.device_text == ("__device__ int g(float* r, int k) { return k; }",)
+    assert kernel.device_text == ("__device__ int g(float* r, int k) { return k; }", "float h(); bool k();")
 
 
 def test_synchronisation_belongs_to_the_unit() -> None:

@@ -12,7 +12,7 @@ from croq.syntax.preprocess import Chunk, DeviceChunk, HostChunk, KernelChunk, p
 
 def split(text: str, defines: dict[str, str] | None = None) -> tuple[list[Chunk], Sink]:
     sink = Sink()
-    return preprocess(source_text("t.co", text), defines or {}, sink), sink
+    return preprocess(source_text("t.co", text), defines or {}, sink).chunks, sink
 
 
 def kernel(text: str, defines: dict[str, str] | None = None) -> KernelChunk:
@@ -42,6 +42,10 @@ def test_object_macros_are_replaced_inside_functions_only() -> None:
     assert body("#define N 4\n__co__ void f() { x = N; }") == "x = 4;"
 
 
+# operators of two characters, and of three
+TWO = ("<=", ">=", "==", "!=", "&&", "||", "<<", ">>", "++", "--", "+=", "-=", "*=", "/=", "%=", "=>", "::", "->")
+
+
 @pytest.mark.parametrize(
     ("define", "use", "expected"),
     [
@@ -58,6 +62,14 @@ def test_object_macros_are_replaced_inside_functions_only() -> None:
         ("#define F() 7", "F()", "7"),
         ("#define F(a) (a)", "F(F(1))", "((1))"),
         ("#define NEG -1", "2 -NEG", "2 - -1"),
+        ("#define LE(a, b) ((a) <= (b))", "LE(x, 3)", "((x) <= (3))"),
+        *[(f"#define OP(a, b) a{op}b\n#define SIGN {op}", "OP(x, y) SIGN", f"x{op}y {op}") for op in TWO],
+        *[("#define ID(a) a", f"ID(x{op}y) ID({op})z", f"x{op}y {op}z") for op in TWO],
+        ("#define LT <\n#define EQ =", "x LT= y LT EQ z LT<", "x < = y < = z < <"),
+        ("#define EMPTY()", "x <EMPTY()= y", "x < = y"),
+        ("#define N 2", "N.0f N.at xN N_", "2 .0f 2 .at xN N_"),
+        ("#define E 1e", "E-5 1e-5 0x1E-E", "1e -5 1e-5 0x1E-1e"),
+        ("#define R R", 'R"(x)"', 'R"(x)"'),
         ("#define N 3", '"N"', '"N"'),
         ("#define PAIR(a, b) a # b", "PAIR(x, y)", "x # y"),
     ],
@@ -190,7 +202,7 @@ def test_each_fault_has_its_code(text: str, code: str) -> None:
 
 
 def test_host_text_may_hold_what_only_cpp_understands() -> None:
-    assert codes("#define CAT(a, ...) a ## b\n#pragma once\n#include <x>\n#line 3\n# \nint x = CAT(1);\n") == []
+    assert codes("#define CAT(a, ...) a ## b\n#pragma once\n#include <cstdio>\n#line 3\n# \nint x = CAT(1);\n") == []
 
 
 @pytest.mark.parametrize("name", ["", "3x", "a b", "defined", "a-b"])
@@ -243,8 +255,9 @@ def test_device_functions_are_captured_whole(text: str, name: str | None) -> Non
     assert chunk.name == name
 
 
-def test_only_the_top_level_has_device_functions() -> None:
-    assert device("namespace n { __device__ void f() { } }\nstruct S { __device__ void g(); };") == []
+def test_files_and_namespaces_have_device_functions_and_classes_do_not() -> None:
+    text = "namespace n { __device__ void f() { } }\nstruct S { __device__ void g(); };"
+    assert [chunk.name for chunk in device(text)] == ["f"]
 
 
 def test_device_marks_of_the_language_do_not_reach_cpp() -> None:
@@ -257,3 +270,8 @@ def test_chunks_leave_no_gap() -> None:
     text = "int a;\n__device__ void g() { }\n__co__ void f() { }\n// end\n"
     chunks, _ = split(text)
     assert "".join(c.span.text for c in chunks) == text
+
+
+@pytest.mark.parametrize("op", TWO)
+def test_values_of_the_command_line_keep_their_operators(op: str) -> None:
+    assert body("__co__ void f() { a OP b; }", {"OP": op}) == f"a {op} b;"
