@@ -154,6 +154,15 @@ class Compilation:
         """The emitted CUDA; empty for a program that launches nothing."""
         return self.lowered.cuda
 
+    def source_line(self, emitted: int) -> int | None:
+        """The line of the source that a line of the emitted file came from (both from 1); None: of none."""
+        from croq.emit import source_lines
+
+        if self.settings.lineinfo:  # `#line` directives have told the CUDA compiler so already
+            return emitted
+        lines = source_lines(self.module.kernels)
+        return lines[emitted - 1] if 0 < emitted <= len(lines) else None
+
     @cached_property
     def image(self) -> Image:
         """The cubin with its log and resource usage. Raises CompileError E-3010 and EnvironmentFault E-300x."""

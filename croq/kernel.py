@@ -217,7 +217,7 @@ class Kernel:
         from croq.driver.watchdog import Watchdog
 
         seconds = self.compilation.settings.watchdog
-        return None if seconds is None else Watchdog(self._loaded, seconds)
+        return None if seconds is None else Watchdog(self._loaded, seconds, self.compilation.source_line)
 
     def _launch_with_copies(self, values: Sequence[ArrayView | Scalar], stream: Any) -> None:
         import numpy as np

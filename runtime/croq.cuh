@@ -802,7 +802,7 @@ namespace watchdog {
 //            bit 63 set, written last: the record is whole
 //   word 1   block index x, and y in the high half
 //   word 2   block index z, and the linear thread index in the high half
-//   word 3   the lanes of the warp that gave up together
+//   word 3   the lanes of the warp that gave up together, and the line of the file that called in the high half
 constexpr u32 RECORDS = 1024;
 
 // What others get to give up as well, before the first one's trap ends everything.
@@ -824,7 +824,7 @@ __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: 
 __device__ __forceinline__ u64 word(u32 low, u32 high) { return low | static_cast<u64>(high) << 32; }
 
 // Ends the launch with an error of the device, after a record. PTX ISA, trap
-__device__ __forceinline__ void starved(u32 bar, u32 parity) {
+__device__ __forceinline__ void starved(u32 bar, u32 parity, u32 line) {
     const u32 lanes = __activemask();
     u64* report = *static_cast<u64* volatile*>(&croq_watchdog_report);
     if (report != nullptr && (lanes & ((1u << lane_id()) - 1)) == 0) {
@@ -833,7 +833,7 @@ __device__ __forceinline__ void starved(u32 bar, u32 parity) {
             u64* record = report + 4 * index;
             store(record + 1, word(blockIdx.x, blockIdx.y));
             store(record + 2, word(blockIdx.z, thread_id()));
-            store(record + 3, lanes);
+            store(record + 3, word(lanes, line));
             fence();
             store(record, word(bar - smem_addr(croq_smem), (parity & 1) | 0x80000000u));
         }
@@ -848,14 +848,16 @@ __device__ __forceinline__ void starved(u32 bar, u32 parity) {
 #endif
 
 // Blocks until the phase of `parity` has completed; acquire. PTX ISA, mbarrier.try_wait
-CROQ_FN void mbarrier_wait(u32 bar, u32 parity) {
 #ifdef CROQ_WATCHDOG
+CROQ_FN void mbarrier_wait(u32 bar, u32 parity, u32 line = __builtin_LINE()) {
     if (mbarrier_try_wait(bar, parity)) return;
     const u64 start = watchdog::nanoseconds();
     while (!mbarrier_try_wait(bar, parity)) {
-        if (watchdog::nanoseconds() - start > static_cast<u64>(CROQ_WATCHDOG)) watchdog::starved(bar, parity);
+        if (watchdog::nanoseconds() - start > static_cast<u64>(CROQ_WATCHDOG)) watchdog::starved(bar, parity, line);
     }
+}
 #else
+CROQ_FN void mbarrier_wait(u32 bar, u32 parity) {
     // The loop stands inside the braces, so its labels are local to this copy.
     asm volatile(
         "{\n"
@@ -868,8 +870,8 @@ CROQ_FN void mbarrier_wait(u32 bar, u32 parity) {
         "}" ::"r"(bar),
         "r"(parity)
         : "memory");
-#endif
 }
+#endif
 
 // Orders earlier ordinary accesses to shared memory before later accesses of the asynchronous proxy (TMA, WGMMA).
 // PTX ISA, fence.proxy

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ from croq.driver.device import current_context, synchronize
 from croq.driver.errors import check
 from croq.ir.hw import MbarrierWait
 from croq.ir.types import ThreadSet
+from croq.passes.generations import Remainders
+from croq.passes.threads import ThreadAnalysis
 from croq.source import Span
 
 if TYPE_CHECKING:
@@ -60,13 +62,15 @@ def fault(seconds: float) -> Diagnostic | None:
 @dataclass(frozen=True)
 class Record:
     """What one warp wrote: the barrier's place in bytes from the start of the CTA's shared memory, the parity that it
-    waited for, and who it is: the linear index of its first thread that waited, and bits for the lanes that did."""
+    waited for, and who it is: the linear index of its first thread that waited, and bits for the lanes that did. `line`
+    is the emitted file's (0: not known)."""
 
     offset: int
     parity: int
     block: tuple[int, int, int]
     thread: int
     lanes: int
+    line: int = 0
 
     @property
     def threads(self) -> ThreadSet:
@@ -81,15 +85,23 @@ def decode(words: Sequence[int]) -> tuple[Record, ...]:
         head, xy, z_thread, lanes = words[i : i + WORDS]
         if head & _WHOLE:
             block = (xy & _LOW, xy >> 32, z_thread & _LOW)
-            found.append(Record(head & _LOW, head >> 32 & 1, block, z_thread >> 32, lanes & _LOW))
+            found.append(Record(head & _LOW, head >> 32 & 1, block, z_thread >> 32, lanes & _LOW, lanes >> 32))
     return tuple(found)
 
 
 # -------------------------------------------------------------------------------------------------------------- waits
+Lines = Callable[[int], "int | None"]  # from a line of the emitted file to one of the source
+
+
+def _no_line(emitted: int) -> int | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Starved:
-    """The warps that waited in vain for one phase of one barrier. `event` is None for a barrier that croq did not
-    place. `threads` are those of the first block; `lines` are the waits that they can have been at."""
+    """The warps that waited in vain for one phase of one barrier, at one place where that is known. `event` is None for
+    a barrier that croq did not place. `threads` are those of the first block; `lines` are the waits that they can have
+    been at."""
 
     event: Event | None
     slot: int
@@ -113,22 +125,24 @@ class Starved:
         return "odd" if odd else "even"
 
 
-def starved(kernel: Kernel, records: Iterable[Record]) -> tuple[Starved, ...]:
-    """Records put together by barrier and parity, in order of the first of each."""
-    groups: dict[tuple[int, int], list[Record]] = {}
+def starved(kernel: Kernel, records: Iterable[Record], source_line: Lines = _no_line) -> tuple[Starved, ...]:
+    """Records put together by barrier, parity and place, in order of the first of each. `source_line` gives the line of
+    the source for one of the emitted file."""
+    groups: dict[tuple[int, int, int], list[Record]] = {}
     for record in records:
-        groups.setdefault((record.offset, record.parity), []).append(record)
-    return tuple(_starved(kernel, group) for group in groups.values())
+        groups.setdefault((record.offset, record.parity, record.line), []).append(record)
+    return tuple(_starved(kernel, group, source_line(group[0].line)) for group in groups.values())
 
 
-def _starved(kernel: Kernel, records: Sequence[Record]) -> Starved:
+def _starved(kernel: Kernel, records: Sequence[Record], line: int | None) -> Starved:
     first = records[0]
     event = _event_at(kernel, first.offset)
     slot = 0 if event is None or event.offset is None else (first.offset - event.offset) // MBARRIER_BYTES
     blocks = tuple(dict.fromkeys(record.block for record in records))
     threads = ThreadSet.of(t for record in records if record.block == first.block for t in record.threads)
-    lines = () if event is None else tuple(_waits(kernel, event, threads))
-    return Starved(event, slot, first.offset, first.parity, blocks, threads, lines)
+    lines = () if event is None else tuple(_waits(kernel, event, slot, threads))
+    here = tuple(span for span in lines if span.line == line)
+    return Starved(event, slot, first.offset, first.parity, blocks, threads, here or lines)
 
 
 def _event_at(kernel: Kernel, offset: int) -> Event | None:
@@ -140,14 +154,16 @@ def _event_at(kernel: Kernel, offset: int) -> Event | None:
     return None
 
 
-def _waits(kernel: Kernel, event: Event, threads: ThreadSet) -> Iterator[Span]:
-    """The places of the waits for the event that any of these threads come to, each once."""
+def _waits(kernel: Kernel, event: Event, slot: int, threads: ThreadSet) -> Iterator[Span]:
+    """The places of the waits for that slot of the event that any of these threads come to, each once."""
+    known = Remainders(kernel, ThreadAnalysis(kernel))
     seen = set()
     for op in kernel.walk():
         if isinstance(op, MbarrierWait) and op.event is event and op.span is not None:
-            comes = op.threads is None or any(thread in op.threads for thread in threads)
-            if comes and (op.span.start, op.span.end) not in seen:
-                seen.add((op.span.start, op.span.end))
+            comes = [thread for thread in threads if op.threads is None or thread in op.threads]
+            place = (op.span.start, op.span.end)
+            if place not in seen and any(known.may_be(op.slot, slot, thread) for thread in comes):
+                seen.add(place)
                 yield op.span
 
 
@@ -253,8 +269,9 @@ def _free(host: int) -> None:
 class Watchdog:
     """The mailboxes of a module's kernels, one in each context that they are launched in."""
 
-    def __init__(self, module: Module, seconds: float) -> None:
+    def __init__(self, module: Module, seconds: float, source_line: Lines = _no_line) -> None:
         self.seconds = seconds
+        self._source_line = source_line
         self._module = module
         self._mailboxes: dict[int, Mailbox] = {}
 
@@ -266,14 +283,17 @@ class Watchdog:
         if context not in self._mailboxes:
             mailbox = self._mailboxes[context] = Mailbox()
             self._module.set_variable(VARIABLE, mailbox.pointer.to_bytes(WORD_BYTES, "little"))
-        return WatchedLaunch(launch, kernel, self._mailboxes[context], self.seconds)
+        return WatchedLaunch(launch, kernel, self._mailboxes[context], self.seconds, self._source_line)
 
 
 class WatchedLaunch:
     """A launch that waits for its end, and says where the kernel hangs when the watchdog ended it."""
 
-    def __init__(self, launch: PreparedLaunch, kernel: Kernel, mailbox: Mailbox, seconds: float) -> None:
+    def __init__(
+        self, launch: PreparedLaunch, kernel: Kernel, mailbox: Mailbox, seconds: float, source_line: Lines = _no_line
+    ) -> None:
         self._launch = launch
+        self._source_line = source_line
         self._kernel = kernel
         self._mailbox = mailbox
         self._seconds = seconds
@@ -284,7 +304,7 @@ class WatchedLaunch:
             self._launch(stream)
             synchronize(stream)
         except CroqError as error:
-            waits = starved(self._kernel, self._mailbox.records())
+            waits = starved(self._kernel, self._mailbox.records(), self._source_line)
             if not waits:
                 raise
             raise Hang(self._kernel, waits, self._seconds) from error

@@ -4,7 +4,7 @@
 each operation that works out the fields, `templates/` a template for each operation that lays them out.
 """
 
-from croq.emit.file import emit_cuda
+from croq.emit.file import emit_cuda, source_lines
 from croq.emit.signature import Argument, signature
 
-__all__ = ["Argument", "emit_cuda", "signature"]
+__all__ = ["Argument", "emit_cuda", "signature", "source_lines"]

@@ -22,10 +22,25 @@ def emit_cuda(kernels: Sequence[Kernel], *, lineinfo: bool = False) -> str:
     The same kernels give the same text everywhere. With `lineinfo`, `#line` directives make NVRTC, profilers and the
     sanitizer speak of the `.co` file's lines. Raises KeyError for an operation that has no emission (a fault of croq).
     """
-    device = list(dict.fromkeys(text.strip("\n") for kernel in kernels for text in kernel.device_text))
-    emitted = [emit_kernel(kernel) for kernel in kernels]
+    source, own = _names(kernels)
+    return finish(_lines(kernels), source, own, lineinfo=lineinfo)
+
+
+def source_lines(kernels: Sequence[Kernel]) -> list[int | None]:
+    """For each line of `emit_cuda(kernels)` the line of the `.co` file that it came from."""
+    return [line.source for line in _lines(kernels)]
+
+
+def _names(kernels: Sequence[Kernel]) -> tuple[str, str]:
+    """Of the `.co` file, and of the one that it becomes."""
     source = base_name(kernels[0].file)
-    own = str(PurePosixPath(source).with_suffix(".cu"))
+    return source, str(PurePosixPath(source).with_suffix(".cu"))
+
+
+def _lines(kernels: Sequence[Kernel]) -> list[Line]:
+    emitted = [emit_kernel(kernel) for kernel in kernels]
+    source, own = _names(kernels)
+    device = list(dict.fromkeys(text.strip("\n") for kernel in kernels for text in kernel.device_text))
     body = [line for kernel in emitted for line in kernel.lines]
     fields = {
         "own": own,
@@ -36,7 +51,7 @@ def emit_cuda(kernels: Sequence[Kernel], *, lineinfo: bool = False) -> str:
         "device": device,
         "kernels": body,
     }
-    return finish(_squeezed(render("file", fields)), source, own, lineinfo=lineinfo)
+    return _squeezed(render("file", fields))
 
 
 def _usings(texts: Sequence[str]) -> str:

@@ -156,6 +156,15 @@ class Remainders:
         slot = self.of(ref.slot)
         return slot if not slot.modulus else _reduced(gcd(slot.modulus, ref.event.slots), slot.rest)
 
+    def may_be(self, value: Value | int | None, number: int, thread: int) -> bool:
+        """Whether a slot can have the number in the thread; None is slot 0."""
+        if not isinstance(value, Value):
+            return (value or 0) == number
+        if value.bounds is not None and not value.bounds[0] <= number < value.bounds[1]:
+            return False
+        known = self.of(value)
+        return _same(int(known.rest[thread]), number, known.modulus)
+
     def bounds(self, order: Value | None) -> tuple[int | None, int | None]:
         """The smallest and the largest value that an order can have, as far as they are known."""
         if order is None:

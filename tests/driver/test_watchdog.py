@@ -31,9 +31,11 @@ SECONDS = 2.0
 ALL_LANES = 0xFFFFFFFF
 
 
-def words(offset: int, parity: int, block: tuple[int, int, int] = (0, 0, 0), thread: int = 0, lanes: int = 1) -> list:
+def words(
+    offset: int, parity: int, block: tuple[int, int, int] = (0, 0, 0), thread: int = 0, lanes: int = 1, line: int = 0
+) -> list[int]:
     """A record as the device writes it."""
-    return [1 << 63 | parity << 32 | offset, block[1] << 32 | block[0], thread << 32 | block[2], lanes]
+    return [1 << 63 | parity << 32 | offset, block[1] << 32 | block[0], thread << 32 | block[2], line << 32 | lanes]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +50,13 @@ def offset(kernel: Kernel, name: str, slot: int = 0) -> int:
     return event.offset + 8 * slot
 
 
-def line(kernel: Kernel, text: str) -> int:
-    return next(i for i, written in enumerate(kernel.file.text.split("\n"), 1) if text in written)
+def line(kernel: Kernel, text: str, number: int = 0) -> int:
+    return [i for i, written in enumerate(kernel.file.text.split("\n"), 1) if text in written][number]
+
+
+def emitted_waits(kernel: croq.Kernel) -> list[int]:
+    """Lines of the emitted file that wait for an mbarrier."""
+    return [i for i, text in enumerate(kernel.cuda.split("\n"), 1) if "croq::mbarrier_wait(" in text]
 
 
 # -------------------------------------------------------------------------------------------------------------- builds
@@ -69,6 +76,16 @@ def test_the_ptx_reports_before_it_traps() -> None:
     text = croq.compile("v4", watchdog=SECONDS).ptx
     assert re.search(r"fence\.acq_rel\.sys;(.|\n)*st\.volatile\.u64(.|\n)*trap;", text)
     assert "trap;" not in croq.compile("v4").ptx
+
+
+@pytest.mark.nvrtc
+def test_the_device_knows_the_line_of_each_wait() -> None:
+    kernel = croq.compile("v4", watchdog=SECONDS)
+    text = kernel.ptx
+    waits = emitted_waits(kernel)
+    assert len(waits) == 7
+    assert [line for line in waits if str(line << 32) not in text] == []  # the high half of a record's last word
+    assert str(waits[0] << 32) not in croq.compile("v4").ptx
 
 
 @pytest.mark.nvrtc
@@ -100,9 +117,9 @@ def test_a_time_that_makes_no_sense_is_refused(seconds: float) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- records
 def test_records_are_decoded() -> None:
-    report = [*words(0x18, 1, (3, 2, 1), 352, ALL_LANES), *words(8, 0, (70000, 0, 65535), 1), *[0] * 8]
+    report = [*words(0x18, 1, (3, 2, 1), 352, ALL_LANES, 185), *words(8, 0, (70000, 0, 65535), 1), *[0] * 8]
     assert decode(report) == (
-        Record(0x18, 1, (3, 2, 1), 352, ALL_LANES),
+        Record(0x18, 1, (3, 2, 1), 352, ALL_LANES, 185),
         Record(8, 0, (70000, 0, 65535), 1, 1),
     )
 
@@ -141,6 +158,57 @@ def test_only_waits_of_those_threads_are_named(v4: Kernel) -> None:
     assert [span.line for span in second.lines] == [line(v4, "wait ke.at")]
     (odd,) = starved(v4, [Record(offset(v4, "ke"), 1, (0, 0, 0), 128, 1)])  # no consumer waits for it
     assert odd.lines == ()
+
+
+@pytest.mark.parametrize("lineinfo", [False, True])
+def test_each_group_of_threads_is_named_where_it_waits(lineinfo: bool) -> None:
+    """Two places wait for `kf`; a report named both for each, though the first waits for slot 0 only."""
+    made = croq.compile("v4", lineinfo=lineinfo)
+    (kernel,) = made.devices
+    first, loop = (line(kernel, "wait kf.at", n) for n in (0, 1))
+    recorded = {made.compilation.source_line(n): n for n in emitted_waits(made)}
+    if lineinfo:  # `#line` has told the compiler so already
+        recorded = {first: first, loop: loop}
+    found = [Record(offset(kernel, "kf", 1), 0, (0, 0, 0), t, ALL_LANES, recorded[loop]) for t in range(128, 256, 32)]
+    found += [Record(offset(kernel, "kf"), 0, (0, 0, 0), t, ALL_LANES, recorded[first]) for t in range(256, 384, 32)]
+    later, earlier = starved(kernel, found, made.compilation.source_line)
+    assert (later.name, str(later.threads), [s.line for s in later.lines]) == ("kf[1]", "{128..256}", [loop])
+    assert (earlier.name, str(earlier.threads), [s.line for s in earlier.lines]) == ("kf[0]", "{256..384}", [first])
+    text = report(kernel, [later, earlier], SECONDS).render()
+    assert f"threads 256..383 of block (0, 0, 0) wait for `kf[0]`, parity 0, line {first}" in text
+    assert "or here" not in text
+
+
+def test_one_phase_may_starve_at_two_places(v4: Kernel) -> None:
+    lines = [line(v4, "wait kf.at", n) for n in (0, 1)]
+    found = [Record(offset(v4, "kf"), 0, (0, 0, 0), 128 + 128 * n, ALL_LANES, at) for n, at in enumerate(lines)]
+    assert [[s.line for s in wait.lines] for wait in starved(v4, found, lambda emitted: emitted)] == [
+        [n] for n in lines
+    ]
+
+
+SLOTS = """__co__ void f(global f32 [R, 128] x) {
+  parallel b by 1 : block {
+    shared event e[2];
+    parallel p by 2 : group-4, t by 128 : thread {
+      inthreads.async (p == 0) { foreach {r} in [R] { trigger e.at(2 * r); trigger e.at(2 * r + 1); } }
+      inthreads.async (p == 1) {
+        foreach {r} in [R] {
+          wait e.at(2 * r);
+          wait e.at(2 * r + 1);
+        }
+      }
+    }
+  }
+}
+"""
+
+
+def test_waits_for_other_slots_are_not_named_even_without_a_line() -> None:
+    (kernel,) = croq.compile(SLOTS, verify=False).devices
+    for slot, text in ((0, "wait e.at(2 * r);"), (1, "wait e.at(2 * r + 1);")):
+        (wait,) = starved(kernel, [Record(offset(kernel, "e", slot), 0, (0, 0, 0), 128, ALL_LANES)])
+        assert [span.line for span in wait.lines] == [line(kernel, text)]
 
 
 def test_the_report_says_who_waits_where_for_what(v4: Kernel) -> None:
