@@ -9,17 +9,15 @@ written whole or not at all, and whatever cannot be read is made again.
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from croq.driver.cache import default_folder
+from croq.folder import Store
 
 if TYPE_CHECKING:
     from croq.compiler import Settings
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from croq.source import SourceFile
 
 SUFFIX = ".croqir"
-COUNT_LIMIT = 256  # entries; the oldest go first
+SIZE_LIMIT = 64 * 1024 * 1024  # bytes
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ def key_of(file: SourceFile, settings: Settings) -> str:
 def load(key: str) -> Lowered | None:
     """The entry of `key`; None when there is none, or it cannot be read."""
     try:
-        data = (default_folder() / f"{key}{SUFFIX}").read_bytes()
-        found = pickle.loads(data[32:]) if hashlib.sha256(data[32:]).digest() == data[:32] else None
+        found = pickle.loads(Store(SUFFIX, SIZE_LIMIT).get(key) or b"")
     except Exception:  # of whatever an entry of another age may raise: it is made again
         return None
     return found if isinstance(found, Lowered) else None
@@ -58,27 +55,8 @@ def load(key: str) -> Lowered | None:
 
 def store(key: str, lowered: Lowered) -> None:
     """Remember an entry where that is possible: deep trees cannot be pickled, folders may be read-only."""
-    temporary = ""
-    try:
-        body = pickle.dumps(lowered, protocol=pickle.HIGHEST_PROTOCOL)
-        folder = default_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(body).digest() + body)
-        Path(temporary).replace(folder / f"{key}{SUFFIX}")
-        _prune(folder)
-    except (OSError, RecursionError, pickle.PicklingError):
-        if temporary:
-            with suppress(OSError):
-                Path(temporary).unlink()
-
-
-def _prune(folder: Path) -> None:
-    entries = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-    for path in entries[:-COUNT_LIMIT]:
-        with suppress(OSError):
-            path.unlink()
+    with suppress(RecursionError, pickle.PicklingError):
+        Store(SUFFIX, SIZE_LIMIT).put(key, pickle.dumps(lowered, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 @cache

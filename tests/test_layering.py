@@ -14,6 +14,7 @@ PACKAGE = ROOT / "croq"
 # A part may import those with a smaller number, and itself; those with the same number stand side by side.
 LEVELS = {
     "_version": 0,
+    "folder": 0,
     "resources": 0,
     "source": 0,
     "cuda_names": 1,

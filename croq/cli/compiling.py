@@ -25,8 +25,11 @@ def compile_session(
         made = compile_file(source, session.settings(lineinfo=lineinfo, verify=verify, **defines), _observer(session))
     console.diagnostics(made.warnings)
     if console.verbose >= 1:
+        from croq.folder import refusal
         from croq.plan import render
 
+        if (passed_over := refusal()) is not None:
+            console.note(passed_over, level=1)
         console.note(", ".join(f"{name} {value:.3f} s" for name, value in made.seconds.items()), level=1)
         console.note(render(made.plan), level=1)
     console.note(made.cuda, level=2)

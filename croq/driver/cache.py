@@ -1,89 +1,41 @@
-"""Compiled cubins on disk, keyed by everything that shapes them.
-
-A cache never makes a run fail: an entry that is damaged is rebuilt, a folder that cannot be written is passed over.
-Entries are written to a temporary file and renamed, so that readers in other processes see whole ones only.
-"""
+"""Compiled cubins, remembered by everything that shapes them. A cache never makes a run fail (croq.folder)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-import platformdirs
-
 from croq.driver.bindings import nvrtc_version
 from croq.driver.nvrtc import Compiled, command_line, compile_cuda, prelude
+from croq.folder import Store
 from croq.source import SourceFile
 
-MAGIC = b"croq-cubin-1\n"  # changes with the form of an entry
 SUFFIX = ".croqbin"
-SIZE_LIMIT = 256 * 1024 * 1024  # bytes; the oldest entries go first
-FOLDER_VARIABLE = "CROQ_CACHE_DIR"
+SIZE_LIMIT = 256 * 1024 * 1024  # bytes
 
 
 class CubinCache:
-    """Entries in one folder, created when first written."""
+    """Cubins in one folder: a line of JSON with the compiler's log, then the cubin."""
 
     def __init__(self, folder: Path | None = None, size_limit: int = SIZE_LIMIT) -> None:
-        """`folder`: None takes $CROQ_CACHE_DIR, or else the user's cache folder."""
-        self.folder = folder if folder is not None else default_folder()
-        self.size_limit = size_limit
-
-    def path(self, key: str) -> Path:
-        return self.folder / f"{key}{SUFFIX}"
+        """`folder`: None takes the usable one."""
+        self.store = Store(SUFFIX, size_limit, folder)
 
     def get(self, key: str) -> Compiled | None:
         """The entry of `key`; None when there is none, or it is damaged or unreadable."""
+        head, _, cubin = (self.store.get(key) or b"").partition(b"\n")
         try:
-            data = self.path(key).read_bytes()
-        except OSError:
+            return Compiled(cubin, **json.loads(head))
+        except (ValueError, TypeError):
             return None
-        return _decode(data)
 
     def put(self, key: str, compiled: Compiled) -> bool:
         """Store an entry; False when the folder cannot be written."""
-        temporary: str | None = None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(_encode(compiled))
-            Path(temporary).replace(self.path(key))
-        except OSError:
-            if temporary is not None:
-                with suppress(OSError):
-                    Path(temporary).unlink()
-            return False
-        self._prune(keep=key)
-        return True
-
-    def _prune(self, keep: str) -> None:
-        entries: list[tuple[float, int, Path]] = []
-        with suppress(OSError):
-            for path in self.folder.glob(f"*{SUFFIX}"):
-                with suppress(OSError):
-                    status = path.stat()
-                    entries.append((status.st_mtime, status.st_size, path))
-        excess = sum(size for _, size, _ in entries) - self.size_limit
-        for _, size, path in sorted(entries):
-            if excess <= 0:
-                return
-            if path != self.path(keep):
-                with suppress(OSError):
-                    path.unlink()
-                excess -= size
-
-
-def default_folder() -> Path:
-    """$CROQ_CACHE_DIR, or the user's cache folder."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("croq", appauthor=False))
+        head = json.dumps({"log": compiled.log, "ptx": compiled.ptx}).encode()
+        return self.store.put(key, head + b"\n" + compiled.cubin)
 
 
 def cache_key(
@@ -137,25 +89,3 @@ def _croq_version() -> str:
         return metadata.version("croq")
     except metadata.PackageNotFoundError:
         return "unpackaged"
-
-
-# Form of an entry: MAGIC, SHA-256 of the rest (32 bytes), length of the header (8 bytes, little endian), header
-# (JSON), cubin.
-
-
-def _encode(compiled: Compiled) -> bytes:
-    header = json.dumps({"log": compiled.log, "ptx": compiled.ptx}).encode()
-    body = len(header).to_bytes(8, "little") + header + compiled.cubin
-    return MAGIC + hashlib.sha256(body).digest() + body
-
-
-def _decode(data: bytes) -> Compiled | None:
-    digest_end = len(MAGIC) + 32
-    if not data.startswith(MAGIC) or len(data) < digest_end + 8:
-        return None
-    body = data[digest_end:]
-    if hashlib.sha256(body).digest() != data[len(MAGIC) : digest_end]:
-        return None
-    length = int.from_bytes(body[:8], "little")
-    header = json.loads(body[8 : 8 + length])
-    return Compiled(body[8 + length :], header["log"], header["ptx"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lark import Token
+
 from croq.source import Span
 from croq.syntax import ast, codes
 from croq.syntax.actions_expr import Children, element
 from croq.syntax.actions_stmt import StmtActions
-from croq.syntax.lalr import Extent, Token
+from croq.syntax.grammar import Extent
 
 SWIZZLES = (32, 64, 128)
 
@@ -63,10 +65,10 @@ class Actions(StmtActions):
         returned, dims = children[1]
         name: Token = children[2]
         params = tuple(child for child in children if isinstance(child, ast.Param))
-        return ast.Function(self.span(extent), name.text, self.span(name), returned, dims, params, children[-1])
+        return ast.Function(self.span(extent), name.value, self.span(name), returned, dims, params, children[-1])
 
     def return_type(self, children: Children, extent: Extent) -> tuple[str, tuple[ast.Dim, ...] | None]:
-        return element(children[0].text), children[1] if len(children) > 1 else None
+        return element(children[0].value), children[1] if len(children) > 1 else None
 
     def param_storage(self, children: Children, extent: Extent) -> Token:
         token: Token = children[0]
@@ -79,10 +81,10 @@ class Actions(StmtActions):
             if not isinstance(child, Token):
                 dims = child
             elif child.type == "ELEM":
-                type = element(child.text)
-            elif child.text == "global":
+                type = element(child.value)
+            elif child.value == "global":
                 is_global = True
-            elif child.text == "&":
+            elif child.value == "&":
                 reference = child
             elif child.type == "NAME":
                 name = child
@@ -93,11 +95,11 @@ class Actions(StmtActions):
         if reference is not None:
             self._reference(reference, dims is not None and not is_global and name is not None)
         name_span = self.span(name if name is not None else extent)
-        return ast.Param(self.span(extent), name.text if name else None, name_span, is_global, type, dims)
+        return ast.Param(self.span(extent), name.value if name else None, name_span, is_global, type, dims)
 
     def _param_storage(self, token: Token) -> None:
         hint = "write `global` for a device array of the caller, or nothing"
-        self.sink.error("E-102", self.span(token), f"a parameter cannot be `{token.text}`", hint=hint)
+        self.sink.error("E-102", self.span(token), f"a parameter cannot be `{token.value}`", hint=hint)
 
     def _known_dims(self, dims: tuple[ast.Dim, ...]) -> None:
         for dim in dims:
@@ -122,7 +124,7 @@ class Actions(StmtActions):
 
     # ------------------------------------------------------------------------------------------------------ moves
     def modifier(self, children: Children, extent: Extent) -> Modifier:
-        word = children[0].text[1:]
+        word = children[0].value[1:]
         span = self.span(extent)
         if word not in ("swiz", "swizzle"):
             return Modifier(word, None, span)
@@ -132,18 +134,18 @@ class Actions(StmtActions):
     load_modifier = modifier
 
     def _swizzle(self, token: Token) -> int:
-        value = int(token.text, 0) if token.text.isdigit() and len(token.text) < 6 else -1
+        value = int(token.value, 0) if token.value.isdigit() and len(token.value) < 6 else -1
         if value in SWIZZLES:
             return value
         hint = "write `.swiz<128>`, `.swiz<64>` or `.swiz<32>`"
         notes = ["the number is the width of the pattern in bytes, not the bits of a mask"]
-        message = f"there is no swizzle of {token.text} bytes"
+        message = f"there is no swizzle of {token.value} bytes"
         self.sink.error("E-804", self.span(token), message, notes=notes, hint=hint)
         return 128
 
     def destination(self, children: Children, extent: Extent) -> ast.Expr | str:
         child: ast.Expr | Token = children[0]
-        return child.text if isinstance(child, Token) else child
+        return child.value if isinstance(child, Token) else child
 
     def plain_move(self, children: Children, extent: Extent) -> ast.Stmt:
         return self._move(None, children[0], extent)
@@ -157,12 +159,12 @@ class Actions(StmtActions):
     def _move(self, target: Target | None, parts: Children, extent: Extent) -> ast.Stmt:
         engine: Token = parts[0]
         modifiers = [child for child in parts if isinstance(child, Modifier)]
-        arrow = next(i for i, c in enumerate(parts) if isinstance(c, Token) and c.text == "=>")
+        arrow = next(i for i, c in enumerate(parts) if isinstance(c, Token) and c.value == "=>")
         words = [m.word for m in modifiers]
         op = self._move_op(engine, modifiers)
         self._modifier_order(modifiers)
         evict = next((m for m in modifiers if m.word.startswith("evict")), None)
-        if evict is not None and (engine.text, op) != ("tma", "load"):
+        if evict is not None and (engine.value, op) != ("tma", "load"):
             hint = "remove it; a copy to shared memory with a cache policy is written `tma.load`"
             self.sink.error("E-802", evict.span, f"`.{evict.word}` belongs to `tma.load` only", hint=hint)
         if len(parts) > arrow + 2:
@@ -172,7 +174,7 @@ class Actions(StmtActions):
             self.span(extent),
             target.name if target else None,
             target.span if target else None,
-            engine.text,  # type: ignore[arg-type]
+            engine.value,
             op,  # type: ignore[arg-type]
             "async" in words,
             evict.word if evict else None,  # type: ignore[arg-type]
@@ -184,14 +186,14 @@ class Actions(StmtActions):
     def _move_op(self, engine: Token, modifiers: list[Modifier]) -> str:
         first = modifiers[0]
         for extra in (m for m in modifiers[1:] if m.word in ("copy", "load")):
-            message = f"`.{extra.word}` must directly follow `{engine.text}`, once"
-            self.sink.error(codes.SYNTAX, extra.span, message, hint=f"write `{engine.text}.{extra.word}` first")
+            message = f"`.{extra.word}` must directly follow `{engine.value}`, once"
+            self.sink.error(codes.SYNTAX, extra.span, message, hint=f"write `{engine.value}.{extra.word}` first")
         if first.word not in ("copy", "load"):
-            ops = "`tma.load` or `tma.copy`" if engine.text == "tma" else "`dma.copy`"
-            message = f"`{engine.text}` must say what it does before `.{first.word}`"
+            ops = "`tma.load` or `tma.copy`" if engine.value == "tma" else "`dma.copy`"
+            message = f"`{engine.value}` must say what it does before `.{first.word}`"
             self.sink.error(codes.SYNTAX, first.span, message, hint=f"write {ops}")
             return "copy"
-        if engine.text == "dma" and first.word == "load":
+        if engine.value == "dma" and first.word == "load":
             hint = "write `dma.copy`, or `tma.load` for a load by the TMA engine"
             self.sink.error("E-801", first.span, "`dma` has no `.load`", hint=hint)
         return first.word
@@ -219,10 +221,10 @@ class Actions(StmtActions):
 
     # -------------------------------------------------------------------------------------------------------- mma
     def layout(self, children: Children, extent: Extent) -> str:
-        return str(children[0].text[1:])
+        return str(children[0].value[1:])
 
     def mma_fill(self, children: Children, extent: Extent) -> Fill:
-        suffix = children[2].text[1:] if len(children) > 3 else None
+        suffix = children[2].value[1:] if len(children) > 3 else None
         return Fill(element(suffix) if suffix else None, children[-1])
 
     def named_fill(self, children: Children, extent: Extent) -> ast.Stmt:
@@ -245,7 +247,7 @@ class Actions(StmtActions):
         return ast.MmaLoad(self.span(extent), target.name, target.span, load.swizzle, load.source)
 
     def mma_exec(self, children: Children, extent: Extent) -> MmaParts:
-        is_async = isinstance(children[3], Token) and children[3].text == ".async"
+        is_async = isinstance(children[3], Token) and children[3].value == ".async"
         operands = tuple(child for child in children if isinstance(child, ast.Expr))
         return MmaParts(extent, children[1], children[2], is_async, operands)  # type: ignore[arg-type]
 
@@ -284,7 +286,7 @@ class Actions(StmtActions):
         return ast.FragCopy(self.span(extent), children[2], children[4])
 
     def frag_reduce(self, children: Children, extent: Extent) -> ast.Stmt:
-        kind = children[0].text.removeprefix("reduce_")
+        kind = children[0].value.removeprefix("reduce_")
         return ast.FragReduce(self.span(extent), kind, children[2], children[4], children[6])
 
     def frag_all_reduce(self, children: Children, extent: Extent) -> ast.Stmt:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+from lark import Token
+
 from croq.diagnostics import Sink
 from croq.source import Span
 from croq.syntax import ast, codes
-from croq.syntax.lalr import Extent, Token
+from croq.syntax.grammar import Extent
 from croq.syntax.sourcemap import ExpandedText, join
 
 ELEMENT_ALIASES = {"float": "f32", "int": "s32", "half": "f16", "bfp16": "bf16", "double": "f64", "f8": "f8_e4m3"}
@@ -35,6 +37,8 @@ class ExprActions:
         self._grouped: set[ast.Expr] = set()  # what stood in parentheses
 
     def span(self, extent: Extent | Token) -> Span:
+        if isinstance(extent, Token):
+            return self.text.span(extent.start_pos or 0, extent.end_pos or 0)
         return self.text.span(extent.start, extent.end)
 
     # ------------------------------------------------------------------------------------------------------ lists
@@ -42,17 +46,17 @@ class ExprActions:
         return children[::2]
 
     def names(self, children: Children, extent: Extent) -> list[ast.Name]:
-        return [ast.Name(self.span(token), token.text) for token in children[::2]]
+        return [ast.Name(self.span(token), token.value) for token in children[::2]]
 
     # ---------------------------------------------------------------------------------------------------- primary
     def name(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.Name(self.span(extent), children[0].text)
+        return ast.Name(self.span(extent), children[0].value)
 
     def wildcard(self, children: Children, extent: Extent) -> ast.Expr:
         return ast.Wildcard(self.span(extent))
 
     def integer(self, children: Children, extent: Extent) -> ast.Expr:
-        span, text = self.span(extent), children[0].text
+        span, text = self.span(extent), children[0].value
         digits = text.rstrip("uUlL")
         suffix = text[len(digits) :].lower()
         value = int(digits, 0) if len(digits) <= MAX_DIGITS else 1 << 64
@@ -67,7 +71,7 @@ class ExprActions:
         return ast.IntLit(span, value, "s64" if wide or value >= 1 << 31 else "s32")
 
     def floating(self, children: Children, extent: Extent) -> ast.Expr:
-        span, text = self.span(extent), children[0].text
+        span, text = self.span(extent), children[0].value
         type = "f32" if text.endswith("f") else "f64"
         value = float(text.removesuffix("f"))
         if value > MAX_F32 and (type == "f32" or value == float("inf")):
@@ -79,14 +83,14 @@ class ExprActions:
         return ast.FloatLit(self.span(extent), float("inf"), "f32")
 
     def boolean(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.BoolLit(self.span(extent), children[0].text == "true")
+        return ast.BoolLit(self.span(extent), children[0].value == "true")
 
     def string(self, children: Children, extent: Extent) -> ast.Expr:
         return ast.StrLit(self.span(extent), "".join(self.decoded(token) for token in children))
 
     def decoded(self, token: Token) -> str:
         """The value of one string literal."""
-        text = token.text
+        text = str(token)
         if text.startswith("R"):
             return text[text.index("(") + 1 : text.rindex(")")]
         result, position, body = [], 0, text[1:-1]
@@ -107,17 +111,17 @@ class ExprActions:
     # ------------------------------------------------------------------------------------------------- operations
     def binary(self, children: Children, extent: Extent) -> ast.Expr:
         left, operator, right = children
-        if operator.text in _ARITHMETIC:
+        if operator.value in _ARITHMETIC:
             self._warn_mixed(operator, left, right)
-        elif operator.text in _BITWISE:
+        elif operator.value in _BITWISE:
             self._warn_mixed_bits(operator, left)
-        return ast.Binary(self.span(extent), operator.text, left, right)
+        return ast.Binary(self.span(extent), operator.value, left, right)
 
     def prefix(self, children: Children, extent: Extent) -> ast.Expr:
         operator, operand = children
-        if operator.text in ("-", "!"):
+        if operator.value in ("-", "!"):
             self._warn_mixed(operator, operand)
-        return ast.Unary(self.span(extent), operator.text, operand)
+        return ast.Unary(self.span(extent), operator.value, operand)
 
     def _warn_mixed(self, operator: Token, *operands: ast.Expr) -> None:
         """Where a reader of C would group differently: `a << 8 | b` is `a << (8 | b)` here."""
@@ -126,7 +130,7 @@ class ExprActions:
                 self._warn_precedence(operand, operator)
 
     def _warn_mixed_bits(self, operator: Token, left: ast.Expr) -> None:
-        if self._is_bitwise(left) and isinstance(left, ast.Binary) and left.op != operator.text:
+        if self._is_bitwise(left) and isinstance(left, ast.Binary) and left.op != operator.value:
             self._warn_precedence(left, operator)
 
     def _is_bitwise(self, operand: ast.Expr) -> bool:
@@ -137,7 +141,7 @@ class ExprActions:
         self.sink.warning(
             "W-201",
             inner.span,
-            f"this `{op}` is evaluated before the `{outer.text}` beside it",
+            f"this `{op}` is evaluated before the `{outer.value}` beside it",
             notes=["`&`, `^` and `|` bind tighter than arithmetic here, from left to right, unlike in C"],
             hint="write the parentheses",
         )
@@ -146,39 +150,39 @@ class ExprActions:
         return ast.Ternary(self.span(extent), children[0], children[2], children[4])
 
     def upper_bound(self, children: Children, extent: Extent) -> ast.Expr:
-        operand = ast.Name(self.span(children[1]), children[1].text)
+        operand = ast.Name(self.span(children[1]), children[1].value)
         return ast.Unary(self.span(extent), "#", operand)
 
     def step_before(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.IncDec(self.span(extent), children[0].text, True, children[1])
+        return ast.IncDec(self.span(extent), children[0].value, True, children[1])
 
     def step_after(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.IncDec(self.span(extent), children[1].text, False, children[0])
+        return ast.IncDec(self.span(extent), children[1].value, False, children[0])
 
     # ------------------------------------------------------------------------------------------------------ calls
     def builtin(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.Builtin(self.span(extent), children[0].text, tuple(children[2]))
+        return ast.Builtin(self.span(extent), children[0].value, tuple(children[2]))
 
     def cast(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.Cast(self.span(extent), element(children[2].text), children[5])
+        return ast.Cast(self.span(extent), element(children[2].value), children[5])
 
     def size_of(self, children: Children, extent: Extent) -> ast.Expr:
-        return ast.SizeOf(self.span(extent), element(children[1].text))
+        return ast.SizeOf(self.span(extent), element(children[1].value))
 
     def count_of(self, children: Children, extent: Extent) -> ast.Expr:
         return ast.CountOf(self.span(extent), children[1])
 
     def path(self, children: Children, extent: Extent) -> ast.Name:
-        return ast.Name(self.span(extent), "".join(token.text for token in children))
+        return ast.Name(self.span(extent), "".join(token.value for token in children))
 
     def template_arg(self, children: Children, extent: Extent) -> ast.Expr:
         if isinstance(children[0], ast.Expr):
             return children[0]
-        return ast.Name(self.span(extent), element("".join(token.text for token in children)))
+        return ast.Name(self.span(extent), element("".join(token.value for token in children)))
 
     def device_call(self, children: Children, extent: Extent) -> ast.Expr:
         name: str = children[1].id
-        opening = next(i for i, c in enumerate(children) if isinstance(c, Token) and c.text == "(")
+        opening = next(i for i, c in enumerate(children) if isinstance(c, Token) and c.value == "(")
         template = tuple(c for c in children[2:opening] if isinstance(c, ast.Expr))
         arguments = tuple(children[opening + 1]) if isinstance(children[opening + 1], list) else ()
         span = self.span(extent)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lark import Token
+
 from croq.source import Span
 from croq.syntax import ast, codes
 from croq.syntax.actions_expr import Children, ExprActions, element
-from croq.syntax.lalr import Extent, Token
+from croq.syntax.grammar import Extent
 
 Stmts = list[ast.Stmt]
 
@@ -81,7 +83,7 @@ class StmtActions(ExprActions):
         return Head(lambda span, body: ast.While(span, children[2], body))
 
     def inthreads(self, children: Children, extent: Extent) -> Head:
-        is_async = children[1].text == ".async"
+        is_async = children[1].value == ".async"
         return Head(lambda span, body: ast.InThreads(span, is_async, children[-2], body))
 
     def foreach_head(self, children: Children, extent: Extent) -> Head:
@@ -104,9 +106,9 @@ class StmtActions(ExprActions):
 
     def within_names(self, children: Children, extent: Extent) -> Names:
         if len(children) == 1:
-            return Names(None, (ast.Name(self.span(children[0]), children[0].text),))
+            return Names(None, (ast.Name(self.span(children[0]), children[0].value),))
         names = next(tuple(child) for child in children if isinstance(child, list))
-        return Names(children[0].text if children[0].text != "{" else None, names)
+        return Names(children[0].value if children[0].value != "{" else None, names)
 
     def apply_head(self, children: Children, extent: Extent) -> Head:
         domain = children[5]
@@ -119,12 +121,12 @@ class StmtActions(ExprActions):
     # --------------------------------------------------------------------------------------------------- parallel
     def attribute(self, children: Children, extent: Extent) -> ast.Attribute:
         name = children[2]
-        if name.text == "maxnreg":
+        if name.value == "maxnreg":
             self.not_yet(self.span(name), "`maxnreg`", "use `[[launch_bounds(_, 1)]]`")
-        elif name.text != "launch_bounds":
+        elif name.value != "launch_bounds":
             hint = "`[[launch_bounds(threads, blocks)]]` is the one that there is"
-            self.sink.error(codes.SYNTAX, self.span(name), f"unknown attribute `{name.text}`", hint=hint)
-        return ast.Attribute(self.span(extent), name.text, tuple(children[4]))
+            self.sink.error(codes.SYNTAX, self.span(name), f"unknown attribute `{name.value}`", hint=hint)
+        return ast.Attribute(self.span(extent), name.value, tuple(children[4]))
 
     def attributed(self, children: Children, extent: Extent) -> Head:
         head: ParallelHead = children[-1]
@@ -148,16 +150,16 @@ class StmtActions(ExprActions):
         bounds: Bound = children[-1]
         names = next((tuple(child) for child in children if isinstance(child, list)), None)
         if names is not None:
-            return Names(children[0].text if children[0].text != "{" else None, names, bounds.exprs)
+            return Names(children[0].value if children[0].value != "{" else None, names, bounds.exprs)
         first: Token = children[0]
-        single = () if len(children) == 2 else (ast.Name(self.span(first), first.text),)
+        single = () if len(children) == 2 else (ast.Name(self.span(first), first.value),)
         return Names(None, single, bounds.exprs)
 
     def bound(self, children: Children, extent: Extent) -> Bound:
         return Bound(tuple(children[1]) if len(children) == 3 else (children[0],))
 
     def level(self, children: Children, extent: Extent) -> str:
-        return str(children[0].text)
+        return str(children[0].value)
 
     # ----------------------------------------------------------------------------------------------- declarations
     def qualifier(self, children: Children, extent: Extent) -> Token:
@@ -175,7 +177,7 @@ class StmtActions(ExprActions):
         opener = next((i for i, c in enumerate(children[1:], 1) if isinstance(c, Token)), None)
         extents = tuple(children[1:opener])
         init = children[opener + 1] if opener is not None else None
-        braced = opener is not None and children[opener].text == "{"
+        braced = opener is not None and children[opener].value == "{"
         return Declarator(children[0], extents, init, braced, self.span(extent))
 
     def declarators(self, children: Children, extent: Extent) -> list[Declarator]:
@@ -187,25 +189,25 @@ class StmtActions(ExprActions):
         storage: ast.Storage | None = None
         mutable: Token | None = None
         for token in children[:count]:
-            if token.text == "mutable" and mutable is None:
+            if token.value == "mutable" and mutable is None:
                 mutable = token
-            elif token.text != "mutable" and storage is None:
-                storage = token.text
+            elif token.value != "mutable" and storage is None:
+                storage = token.value
             else:
-                message = f"`{token.text}` is one qualifier too many"
+                message = f"`{token.value}` is one qualifier too many"
                 self.sink.error(codes.SYNTAX, self.span(token), message, hint="keep one storage, and one `mutable`")
         return storage, mutable, children[count:]
 
     @staticmethod
     def _is_qualifier(child: object) -> bool:
-        return isinstance(child, Token) and child.text in ("global", "shared", "local", "mutable")
+        return isinstance(child, Token) and child.value in ("global", "shared", "local", "mutable")
 
     def typed_declaration(self, children: Children, extent: Extent) -> Stmts:
         storage, mutable, rest = self._qualifiers(children)
-        type = element(rest[0].text)
+        type = element(rest[0].value)
         if len(rest) == 2:
             # Element-type words declare variables; only `int` and `bool` need the word `mutable` for that.
-            changes = mutable is not None or rest[0].text not in ("int", "bool")
+            changes = mutable is not None or rest[0].value not in ("int", "bool")
             return [self._scalar(d, type, changes, storage, first) for d, first in self._spread(rest[1], extent)]
         self._no_mutable(mutable, "a buffer")
         result: Stmts = []
@@ -214,7 +216,7 @@ class StmtActions(ExprActions):
             name = self.span(declarator.name)
             result.append(
                 ast.BufferDecl(
-                    span, declarator.name.text, name, storage, type, rest[1], declarator.extents, declarator.init
+                    span, declarator.name.value, name, storage, type, rest[1], declarator.extents, declarator.init
                 )
             )
         return result
@@ -236,9 +238,9 @@ class StmtActions(ExprActions):
         result: Stmts = []
         for declarator, span in self._spread(rest[3], extent):
             self._only_filled(declarator)
-            name, type = self.span(declarator.name), element(rest[1].text)
+            name, type = self.span(declarator.name), element(rest[1].value)
             result.append(
-                ast.FragDecl(span, declarator.name.text, name, type, rest[2], declarator.extents, declarator.init)
+                ast.FragDecl(span, declarator.name.value, name, type, rest[2], declarator.extents, declarator.init)
             )
         return result
 
@@ -253,7 +255,7 @@ class StmtActions(ExprActions):
                 hint = "write `= ready` for an event that starts complete, or nothing"
                 self.sink.error("E-1012", init.span, "an event can start only `ready`", hint=hint)
             name = self.span(declarator.name)
-            result.append(ast.EventDecl(span, declarator.name.text, name, storage, declarator.extents, ready))
+            result.append(ast.EventDecl(span, declarator.name.value, name, storage, declarator.extents, ready))
         return result
 
     def _spread(self, declarators: list[Declarator], extent: Extent) -> list[tuple[Declarator, Span]]:
@@ -265,11 +267,11 @@ class StmtActions(ExprActions):
         self, declarator: Declarator, type: str | None, mutable: bool, storage: ast.Storage | None, span: Span
     ) -> ast.Stmt:
         if declarator.extents:
-            word, name = type or "f32", declarator.name.text
+            word, name = type or "f32", declarator.name.value
             hint = f"for data write the extents after the type: `{storage or 'local'} {word} [N] {name};`"
             self.sink.error(codes.SYNTAX, declarator.extents[0].span, "a scalar has no extents", hint=hint)
         name_span = self.span(declarator.name)
-        return ast.ScalarDecl(span, declarator.name.text, name_span, type, mutable, storage, declarator.init)
+        return ast.ScalarDecl(span, declarator.name.value, name_span, type, mutable, storage, declarator.init)
 
     def _no_mutable(self, mutable: Token | None, what: str) -> None:
         if mutable is not None:
@@ -278,7 +280,7 @@ class StmtActions(ExprActions):
 
     def _only_filled(self, declarator: Declarator) -> None:
         if declarator.init is not None and not declarator.braced:
-            hint = f"write `{declarator.name.text} {{value}}` to fill all elements"
+            hint = f"write `{declarator.name.value} {{value}}` to fill all elements"
             self.sink.error(codes.SYNTAX, declarator.init.span, "data is not initialised with `=`", hint=hint)
 
     # ------------------------------------------------------------------------------------------------ assignments
@@ -288,7 +290,7 @@ class StmtActions(ExprActions):
             hint = "write one element: `x.at(i) = value;`"
             message = "only a variable or an element can be assigned"
             self.sink.error(codes.SYNTAX, target.span, message, hint=hint)
-        return ast.Assign(self.span(extent), target, operator.text, value)
+        return ast.Assign(self.span(extent), target, operator.value, value)
 
     def assigns(self, children: Children, extent: Extent) -> Stmts:
         return children[::2]
@@ -317,7 +319,7 @@ class StmtActions(ExprActions):
         return ast.Continue(self.span(extent))
 
     def sync_statement(self, children: Children, extent: Extent) -> ast.Stmt:
-        kind = children[1].text[1:]
+        kind = children[1].value[1:]
         return ast.Sync(self.span(extent), kind, children[3] if len(children) > 2 else None)
 
     def assertion(self, children: Children, extent: Extent) -> ast.Stmt:

@@ -7,11 +7,13 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import lark
+
 from croq.diagnostics import Sink
 from croq.source import Span
 from croq.syntax import codes
-from croq.syntax.lalr import UNKNOWN, Token
-from croq.syntax.phrases import MEMBERS, found_text, wanted_text
+from croq.syntax.grammar import kind
+from croq.syntax.phrases import MEMBERS, Token, found_text, wanted_text
 from croq.syntax.sourcemap import ExpandedText
 
 _C_WORDS = {
@@ -97,14 +99,14 @@ def explain(context: Context) -> None:
     _general(context)
 
 
-def check_removed(tokens: Sequence[Token], text: ExpandedText, sink: Sink) -> bool:
+def check_removed(tokens: Sequence[lark.Token], text: ExpandedText, sink: Sink) -> bool:
     """Old forms that would parse as something else; True when one was reported."""
     found = False
     for index, token in enumerate(tokens[:-4]):
-        if token.text != "stage":
+        if token != "stage":
             continue
-        if [t.type for t in tokens[index : index + 5]] == ["NAME", "<", "INT", ">", "("]:
-            span = text.span(token.start, tokens[index + 3].end)
+        if [kind(t) for t in tokens[index : index + 5]] == ["NAME", "<", "INT", ">", "("]:
+            span = text.span(token.start_pos or 0, tokens[index + 3].end_pos or 0)
             hint = "declare an array and index it: `shared bf16 [128, 64] tile[2];` and `tile[order % 2]`"
             sink.error("E-202", span, "`stage<N>(...)` is gone", hint=hint)
             found = True
@@ -113,7 +115,7 @@ def check_removed(tokens: Sequence[Token], text: ExpandedText, sink: Sink) -> bo
 
 # --------------------------------------------------------------------------------------------------- not tokens at all
 def _unknown_character(context: Context) -> bool:
-    if context.token.type != UNKNOWN:
+    if context.token.type != "UNKNOWN":
         return False
     char = context.token.text
     plain = unicodedata.normalize("NFKC", char)

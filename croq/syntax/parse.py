@@ -12,7 +12,8 @@ from croq.source import SourceFile, Span
 from croq.syntax import ast, codes
 from croq.syntax.actions import Actions
 from croq.syntax.explain import Context, check_removed, explain
-from croq.syntax.lalr import SyntaxFault, parse, tokenize
+from croq.syntax.grammar import SyntaxFault, kind, parse, tokenize
+from croq.syntax.phrases import Token
 from croq.syntax.preprocess import DeviceChunk, HostChunk, KernelChunk, preprocess
 from croq.syntax.sourcemap import ExpandedText
 
@@ -45,16 +46,17 @@ def _function(chunk: KernelChunk, sink: Sink) -> ast.Function | None:
     expanded = chunk.expanded
     tokens = tokenize(expanded.text, codes.MAX_TOKENS)
     if len(tokens) > codes.MAX_TOKENS:
-        last = tokens[-1]
+        end = tokens[-1].end_pos or 0
         message = f"this function is longer than {codes.MAX_TOKENS} tokens"
-        sink.error(codes.TOO_LARGE, expanded.span(last.start, last.end), message, hint="split it, or use loops")
+        sink.error(codes.TOO_LARGE, expanded.span(end, end), message, hint="split it, or use loops")
         return None
     if check_removed(tokens, expanded, sink):
         return None
     try:
         function: ast.Function = parse(tokens, Actions(expanded, sink))
     except SyntaxFault as fault:
-        explain(Context(tokens, fault.position, fault.expected, expanded, sink))
+        words = [Token(kind(t), t.value, t.start_pos or 0, t.end_pos or 0) for t in tokens]
+        explain(Context(words, fault.position, fault.expected, expanded, sink))
         return None
     return function if _shallow(function, expanded, sink) else None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from croq.syntax.lalr import Token
-from croq.syntax.tables import END
+from dataclasses import dataclass
+
+from croq.syntax.grammar import END
 
 MEMBERS = (
     *(".at", ".chunkat", ".subspan", ".step", ".sqz", ".span", ".data"),
@@ -39,6 +40,16 @@ _NAMED = {
 _KINDS = {"NAME": "the name ", "INT": "the number ", "FLOAT": "the number ", "ELEM": "the type "}
 _MAX_LISTED = 5
 _MAX_TEXT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`type` is the terminal's name, or its text where that is fixed. `[start, end)` lies in the expanded text."""
+
+    type: str
+    text: str
+    start: int
+    end: int
 
 
 def found_text(token: Token) -> str:

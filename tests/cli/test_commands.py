@@ -53,6 +53,16 @@ class TestPlan:
         assert [item["kernel"] for item in made] == ["one_slot_ready", "part_of_a_warp", "pending"]
 
 
+class TestCacheFolder:
+    def test_one_that_others_can_write_is_passed_over_and_v_says_so(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("CROQ_CACHE_DIR", str(tmp_path))
+        tmp_path.chmod(0o777)
+        result = croq("plan", SAXPY, "-v")
+        assert result.exit_code == 0 and "can be written by others" in result.stderr
+        assert list(tmp_path.iterdir()) == []
+        assert croq("plan", SAXPY).stderr == ""
+
+
 class TestEmit:
     @pytest.mark.parametrize("kind", ["ast", "tile-ir", "ir", "plan", "cuda"])
     def test_every_stage_prints(self, kind):
