@@ -35,6 +35,7 @@ from references import (
     gemm,
     k_parts,
     long_flight,
+    m_parts,
     math_functions,
     mn_parts,
     predicates,
@@ -70,7 +71,7 @@ def _small(*shape: int | str) -> Callable[[np.random.Generator, Mapping[str, Any
 
     def draw(rng: np.random.Generator, names: Mapping[str, Any]) -> Array:
         extents = [n if isinstance(n, int) else names[n] for n in shape]
-        return rng.integers(-4, 5, extents).astype(np.float32).astype(NUMPY_TYPES[names["ELEM"]])
+        return rng.integers(-4, 5, extents).astype(np.float32).astype(NUMPY_TYPES[names.get("ELEM", "bf16")])
 
     return draw
 
@@ -131,6 +132,25 @@ CORNERS = (
                 ("tf32", 128, 96, 24, 24, 64),
                 ("tf32", 64, 96, 40, 8, 64),
             ]
+        ),
+    ),
+    Program(
+        "m_parts.co",
+        (
+            given("a", "bf16", 144, 256, make=_small(144, 256)),
+            given("b", "bf16", 144, 64, make=_small(144, 64)),
+            given("b_t", "bf16", 64, 144, make=_small(64, 144)),
+            result("c", "f32", "M", 64),
+            scalar("M", "", "M"),
+            scalar("ALONG_K", "", "ALONG_K"),
+        ),
+        m_parts,
+        EXACT,
+        tuple(
+            Variant(f"{width}-{m}-{('n', 'k')[along]}", {"W": width, "M": m, "ALONG_K": along}, sizes=({},))
+            for width in (128, 64, 32)
+            for m in (64, 128)
+            for along in (0, 1)
         ),
     ),
     Program(

@@ -277,3 +277,8 @@ def k_parts(a: Array, b: Array, T: int, STEP: int, COUNT: int) -> Outputs:
 def mn_parts(a: Array, b: Array, T: int, STEP: int, COUNT: int) -> Outputs:
     tiles = [slice(n * STEP, n * STEP + T) for n in range(COUNT)]
     return {"c": sum(a @ b[t, 64:128] for t in tiles) + a @ b[tiles[1], 128:]}
+
+
+def m_parts(a: Array, b: Array, b_t: Array, M: int, ALONG_K: int) -> Outputs:
+    right = b_t.T if ALONG_K else b
+    return {"c": sum(a[24 * n + 24 : 24 * n + 72, 64 : 64 + M].T @ right[48 * n : 48 * n + 48] for n in range(3))}

@@ -135,3 +135,24 @@ def test_tiles_in_slots_of_an_array(lower, slot):
         return sum(a[64 * s : 64 * s + 64, part] @ b[:, part].T for s, part in zip(slots, parts, strict=True))
 
     run(lower, text, want, "bf16", (128, 192), (64, 192))
+
+
+@pytest.mark.parametrize("width", [32, 64, 128])
+@pytest.mark.parametrize("m", [64, 128])
+@pytest.mark.parametrize("form", ["col.row", "col.col"])
+def test_a_along_m(lower, width, m, form):
+    """A is [K, M]: row blocks of 64 columns, K rows from a computed multiple of 8; B K- or MN-major."""
+    row = form == "col.row"
+    b = "64, 144" if row else "144, 64"
+    tile = "b_s.subspan(64, 48).step(64, 48).at(0, kk)" if row else "b_s.subspan(48, 64).step(48, 64).at(kk, 0)"
+    loop = f"foreach {{kk}} in [3] mma.{form} acc, a_s.subspan(48, {m}).step(24, 64).at(kk + 1, 1), {tile};"
+    text = program("f16", "144, 256", b, f"{m}, 64", loop, width)
+    text = text.replace(f"swiz<{width}> b.", "swiz<32> b.") if row else text  # rows of 288 bytes
+
+    def want(a, b):
+        parts = [a[24 * n + 24 : 24 * n + 72, 64 : 64 + m] for n in range(3)]
+        right = [b[:, 48 * n : 48 * n + 48].T if row else b[48 * n : 48 * n + 48] for n in range(3)]
+        return sum(x.T @ y for x, y in zip(parts, right, strict=True))
+
+    shape = tuple(int(n) for n in b.split(","))
+    run(lower, text, want, "f16", (144, 256), shape, (m, 64))
