@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from croq.driver.bindings import nvrtc_version
-from croq.driver.nvrtc import Compiled, command_line, compile_cuda, prelude
+from croq.driver.nvrtc import Compiled, command_line, compile_cuda, compile_ptx, prelude
 from croq.folder import Store
 from croq.source import SourceFile
 
@@ -82,6 +82,28 @@ def compile_cached(
     )
     store.put(key, compiled)
     return compiled
+
+
+def compile_ptx_cached(
+    source: str,
+    *,
+    arch: str = "compute_90a",
+    options: Sequence[str] = (),
+    lineinfo: bool = False,
+    name: str = "kernel.cu",
+    origins: Iterable[SourceFile] = (),
+    cache: CubinCache | None = None,
+) -> str:
+    """`compile_ptx`, through a cache (the default one when None). Same parameters, result and errors."""
+    store = cache if cache is not None else CubinCache()
+    every = (*options, *(("--generate-line-info",) if lineinfo else ()))
+    key = cache_key(source, arch=arch, options=every, name=name)
+    found = store.get(key)
+    if found is not None and found.ptx is not None:
+        return found.ptx
+    text = compile_ptx(source, arch=arch, options=every, name=name, origins=origins)
+    store.put(key, Compiled(b"", "", text))
+    return text
 
 
 def _croq_version() -> str:

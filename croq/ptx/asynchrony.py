@@ -1,0 +1,226 @@
+"""What is in flight: copies that land later, groups that threads commit and wait for, matrix products that still read.
+
+PTX ISA, "Asynchronous copy", "Asynchronous Data Movement: Async proxy", "wgmma.wait_group".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from croq.ptx.faults import PtxFault
+from croq.ptx.lanes import WARPGROUP, Lanes, Mask
+from croq.ptx.memory import PAD, SHARED_START, Offsets, Segment, padded
+from croq.ptx.syntax import Place
+
+Array = np.ndarray[Any, Any]
+
+_WHOLE = 0x0101010101010101
+_LANDING = "that a copy in flight writes"
+_READING = "that an operation in flight still reads"
+_OBJECT = "that hold an mbarrier"
+
+
+class SharedSegment(Segment):
+    """Shared memory from address 0, and what asynchronous operations do to it.
+
+    `landing`: bytes that copies in flight write; `reading`: how many operations in flight read each chunk of PAD bytes;
+    `objects`: bytes of mbarriers. `busy` is 0 while there are none of these.
+    """
+
+    def __init__(self, size: int) -> None:
+        data = np.zeros(padded(SHARED_START + size), np.uint8)
+        super().__init__("shared memory", 0, SHARED_START + size, data, begin=SHARED_START, tracked=True)
+        self.landing = np.zeros(len(data), np.uint8)
+        self.objects = np.zeros(len(data), np.uint8)
+        self.reading = np.zeros(len(data) // PAD, np.int32)
+        self.busy = 0
+
+    def reset(self) -> None:
+        assert self.written is not None
+        for array in (self.data, self.written, self.landing, self.reading, self.objects):
+            array[:] = 0
+        self.busy = 0
+
+    def load(self, offsets: Offsets, width: int, lanes: Lanes) -> Array:
+        if self.busy:
+            self._refuse("a read of", self.landing[offsets], offsets, _LANDING)
+            self._refuse("a read of", self.objects[offsets], offsets, _OBJECT)
+        return super().load(offsets, width, lanes)
+
+    def store(self, offsets: Offsets, width: int, values: Array) -> None:
+        if self.busy:
+            self._check_overwrite(offsets)
+        super().store(offsets, width, values)
+
+    def _check_overwrite(self, offsets: Offsets) -> None:
+        self._refuse("an overwrite of", self.landing[offsets], offsets, _LANDING)
+        self._refuse("an overwrite of", self.reading[offsets >> 4], offsets, _READING)
+        self._refuse("an overwrite of", self.objects[offsets], offsets, _OBJECT)
+
+    @staticmethod
+    def _refuse(what: str, marks: Array, offsets: Offsets, why: str) -> None:
+        """Raises PtxFault E-7020 where a mark is set."""
+        if marks.any():
+            first = int(offsets[int(np.argmax(marks != 0))])
+            raise PtxFault("E-7020", f"{what} bytes of shared memory {why}: at address {first:#x}")
+
+    # ---------------------------------------------------------------------------------------------- whole operations
+    def begin_write(self, addresses: Offsets) -> None:
+        """A copy to these bytes is in flight. Raises PtxFault E-7012, E-7020."""
+        self._inside(addresses, 1)
+        self._check_overwrite(addresses)
+        self.landing[addresses] = 1
+        self.busy += len(addresses)
+
+    def end_write(self, addresses: Offsets, data: Array) -> None:
+        """It lands."""
+        assert self.written is not None
+        self.data[addresses] = data
+        self.written[addresses] = 1
+        self.landing[addresses] = 0
+        self.busy -= len(addresses)
+
+    def begin_read(self, chunks: Offsets) -> None:
+        """An operation in flight reads chunks of PAD bytes, by their addresses. Raises PtxFault E-7012, E-7014, E-7020."""
+        self._inside(chunks, PAD)
+        if self.busy:
+            self._refuse("a read of", self.landing[chunks], chunks, _LANDING)
+            self._refuse("a read of", self.objects[chunks], chunks, _OBJECT)
+        words = chunks >> 3
+        marks = self.marks[8]
+        missing = (marks[words] != _WHOLE) | (marks[words + 1] != _WHOLE)
+        if missing.any():
+            first = int(chunks[int(np.argmax(missing))])
+            raise PtxFault("E-7014", f"a read of shared memory at address {first:#x}, which nothing has written")
+        self.reading[chunks >> 4] += 1
+        self.busy += len(chunks)
+
+    def end_read(self, chunks: Offsets) -> None:
+        self.reading[chunks >> 4] -= 1
+        self.busy -= len(chunks)
+
+    def _inside(self, addresses: Offsets, width: int) -> None:
+        low, high = int(addresses.min()), int(addresses.max()) + width
+        if low < self.begin or high > self.size:
+            raise PtxFault(
+                "E-7012", f"an operation on shared memory from address {low:#x} to {high:#x}, which ends at {self.size:#x}"
+            )
+
+    def hold_object(self, address: int, lanes: Lanes) -> None:
+        """The 8 bytes at an address become an mbarrier."""
+        self.offsets(np.array([address], np.int64), 8, lanes)
+        self.objects[address : address + 8] = 1
+        self.busy += 1
+
+    def release_object(self, address: int) -> None:
+        self.objects[address : address + 8] = 0
+        self.busy -= 1
+
+
+@dataclass(eq=False)
+class Flight:
+    """Operations of one instruction in flight, one for each of `threads`. `act` makes those of a mask take effect."""
+
+    what: str
+    place: Place
+    threads: Array
+    act: Callable[[Mask], None]
+    release: Callable[[Mask], None] | None = None  # called when its thread has waited for it
+    landed: Mask = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.landed = np.zeros(len(self.threads), dtype=bool)
+
+    def land(self, mask: Mask | None = None) -> None:
+        which = ~self.landed if mask is None else mask & ~self.landed
+        if which.any():
+            self.landed |= which
+            self.act(which)
+
+
+@dataclass(eq=False)
+class _Member:
+    flight: Flight
+    group: Array  # for each of its threads, the how-manieth commit of the thread; -1 before it
+    left: Mask  # not waited for yet
+
+
+@dataclass
+class ThreadGroups:
+    """Commit groups of each thread: `cp.async`, or bulk copies."""
+
+    threads: int
+    committed: Array = field(init=False)
+    members: list[_Member] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.committed = np.zeros(self.threads, np.int64)
+
+    def add(self, flight: Flight) -> None:
+        count = len(flight.threads)
+        self.members.append(_Member(flight, np.full(count, -1), np.ones(count, dtype=bool)))
+
+    def commit(self, lanes: Lanes) -> None:
+        for member in self.members:
+            threads = member.flight.threads
+            fresh = (member.group < 0) & lanes.present[threads]
+            member.group[fresh] = self.committed[threads][fresh]
+        self.committed[lanes.sel] += 1
+
+    def wait(self, lanes: Lanes, pending: int, uncommitted: bool = False) -> None:
+        """All but the newest `pending` groups of these threads are over; also what no group has, if so asked."""
+        for member in self.members:
+            threads = member.flight.threads
+            over = (member.group < self.committed[threads] - pending) & (uncommitted | (member.group >= 0))
+            over &= lanes.present[threads] & member.left
+            if over.any():
+                member.flight.land(over)
+                member.left &= ~over
+                if member.flight.release is not None:
+                    member.flight.release(over)
+        self.members = [m for m in self.members if m.left.any()]
+
+    def open_flights(self) -> Iterator[Flight]:
+        return (m.flight for m in self.members)
+
+
+Reads = tuple[Offsets, Place]
+
+
+@dataclass
+class WarpgroupMmas:
+    """Matrix products that may still read their operands in shared memory, in commit groups of each warpgroup."""
+
+    shared: SharedSegment
+    fresh: dict[int, list[Reads]] = field(default_factory=dict)
+    groups: dict[int, list[list[Reads]]] = field(default_factory=dict)
+
+    def issue(self, warpgroup: int, chunks: Offsets, place: Place) -> None:
+        self.shared.begin_read(chunks)
+        self.fresh.setdefault(warpgroup, []).append((chunks, place))
+
+    def commit(self, lanes: Lanes) -> None:
+        for warpgroup in warpgroups(lanes):
+            self.groups.setdefault(warpgroup, []).append(self.fresh.pop(warpgroup, []))
+
+    def wait(self, lanes: Lanes, pending: int) -> None:
+        """wgmma.wait_group: all but the newest `pending` groups are over."""
+        for warpgroup in warpgroups(lanes):
+            groups = self.groups.get(warpgroup, [])
+            while len(groups) > pending:
+                for chunks, _ in groups.pop(0):
+                    self.shared.end_read(chunks)
+
+    def open_places(self) -> Iterator[Place]:
+        for part in (*self.fresh.values(), *(g for groups in self.groups.values() for g in groups)):
+            yield from (place for _, place in part)
+
+
+def warpgroups(lanes: Lanes) -> list[int]:
+    return list(range(lanes.first // WARPGROUP, int(lanes.index[-1]) // WARPGROUP + 1)) if isinstance(
+        lanes.sel, slice
+    ) else np.unique(lanes.index // WARPGROUP).tolist()  # fmt: skip
