@@ -3,7 +3,7 @@
 Every stage reports through a `Sink`. An error never stops the stage that finds it unless going on would only produce
 echoes; `Sink.check()` raises `CompileError` with all that was collected. Codes are stable: `E` and `W` numbers below
 2000 are those of the language reference, 2000 and up are croq's own (2xxx passes, 3xxx compiler and target, 4xxx launch
-and arguments, 5xxx simulator, 9xxx a fault of croq itself).
+and arguments, 5xxx simulator, 6xxx verifier, 7xxx execution of PTX, 9xxx a fault of croq itself).
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from croq.ptx.run import Argument, Launch, PtxReport
     from croq.ptx.syntax import Module
 
+Block = tuple[int, int, int]
+
 # Element types as tensor maps hold them: those that the copy engine only moves are integers (croq.driver.tensormap)
 _MAP_TYPES = {"f8_e4m3": "u8", "f8_e5m2": "u8", "bool": "u8", "s8": "u8", "s16": "u16", "tf32": "f32"}
 
@@ -77,23 +79,25 @@ def run_ptx(
     arrays: Mapping[str, Any],
     *,
     schedule: str = "eager",
-    blocks: Callable[[tuple[int, int, int]], Sequence[tuple[int, int, int]] | None] = lambda grid: None,
+    blocks: int | Sequence[Block] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[PtxReport]:
-    """Execute each launch of a function, in order; what they write is in `arrays`. `blocks`: which of each grid.
+    """Execute each launch of a function, in order; what they write is in `arrays`.
 
-    Raises PtxFault, with the place in the `.co` text.
+    `blocks`: which of each grid, or how many spread over it; all when None. Raises PtxFault,
+    with the place in the `.co` text. PtxFault, with the place in the `.co` text.
     """
     from croq.ptx.faults import PtxFault
     from croq.ptx.run import execute
+    from croq.simulate.binding import spread_blocks
 
     module = ptx_module(compilation)
     reports = []
     for device, grid in zip(devices, bound.grids, strict=True):
         launch = launch_of(device, bound, grid, arrays)
+        chosen = spread_blocks(grid, blocks) if isinstance(blocks, int) else blocks
         try:
-            reports.append(execute(module, launch, schedule=schedule, blocks=blocks(grid), progress=progress))
+            reports.append(execute(module, launch, schedule=schedule, blocks=chosen, progress=progress))
         except PtxFault as fault:
             raise fault.in_source(compilation.file) from None
     return reports
-

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from croq import compiler
 from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
@@ -254,17 +254,23 @@ def simulate(
     blocks: int | Sequence[tuple[int, int, int]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     races: bool = True,
+    level: Literal["ir", "ptx"] = "ir",
 ) -> Any:
     """Execute `kernel` on the CPU with NumPy arrays (bf16 by `ml_dtypes`), writing its outputs in place.
 
     `schedule`: the order in which asynchronous operations complete, `eager`, `lazy`, `random:SEED`, `hostile:K`, or
     `hostile` for a set of those. `blocks`: None for the whole grid, a number of blocks spread over it, or their
     (x, y, z). `progress(done, total)` is called after each block. `races`: look for accesses that nothing orders, which
-    takes up to three times as long. Checks arguments as a launch does. Returns the simulator's report, a list of them
-    where the function has several launches. Raises LaunchError E-40xx, and what the simulator finds (E-5xxx).
+    takes up to three times as long. `level`: what is executed, the lowered IR or the PTX that NVRTC makes of the
+    emitted CUDA (schedules `eager`, `lazy`, `random:SEED`; without races). Checks arguments as a launch does. Returns
+    the simulator's report, a list of them where the function has several launches. Raises LaunchError E-40xx, and what
+    the simulator finds (E-5xxx; of PTX, E-7xxx); of PTX, EnvironmentFault without NVRTC.
     """
     simulation = _Simulation(kernel, arguments, blocks)
-    reports = simulation.run(schedule, simulation.arrays, progress=progress, races=races)
+    if level == "ptx":
+        reports = simulation.run_ptx(schedule, simulation.arrays, progress)
+    else:
+        reports = simulation.run(schedule, simulation.arrays, progress=progress, races=races)
     return reports[0] if len(reports) == 1 else reports
 
 
@@ -317,6 +323,7 @@ class _Simulation:
             if not _is_number(argument) and not isinstance(argument, np.ndarray):
                 message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
                 raise LaunchError([make("E-4067", None, message)])
+        self.compilation = kernel.compilation
         self.devices = kernel.devices
         self.bound = bind(kernel.devices, kernel.views(arguments))
         self.blocks = blocks
@@ -333,6 +340,16 @@ class _Simulation:
             scalars = dict(self.bound.scalars)
             reports.append(run(device, arrays, scalars, schedule=schedule, blocks=chosen, **options))
         return reports
+
+    def run_ptx(
+        self, schedule: str, arrays: Mapping[str, Any], progress: Callable[[int, int], None] | None = None
+    ) -> list[Any]:
+        """The same of the PTX of the emitted CUDA."""
+        from croq.execution import run_ptx
+
+        return run_ptx(
+            self.compilation, self.devices, self.bound, arrays, schedule=schedule, blocks=self.blocks, progress=progress
+        )
 
 
 def compile(  # named as users say it

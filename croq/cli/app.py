@@ -126,6 +126,9 @@ def sim(
     ] = None,
     seed: Seed = 42,
     kernel: FunctionName = None,
+    level: Annotated[
+        Literal["ir", "ptx"], typer.Option(help="What is executed: the lowered IR, or the PTX of the emitted CUDA.")
+    ] = "ir",
     timeline: Annotated[
         list[str] | None,
         typer.Option("--timeline", metavar="FILE", help="Write a block's timeline: a trace (.json), a picture (.svg)."),
@@ -138,7 +141,7 @@ def sim(
     from croq.cli.timelines import TimelineRequest
 
     shown = TimelineRequest.of(timeline or [], timeline_block, timeline_steps)
-    request = SimRequest(schedule, schedules, races, jobs, tiles, seed, shown)
+    request = SimRequest(schedule, schedules, races, jobs, tiles, seed, shown, level)
     return simulate_and_show(session, file, kernel, shape or [], arg or [], save or [], request)
 
 

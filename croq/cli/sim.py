@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import typer
@@ -34,6 +34,13 @@ class SimRequest:
     tiles: int | None
     seed: int
     timeline: TimelineRequest
+    level: Literal["ir", "ptx"] = "ir"
+
+    def __post_init__(self) -> None:
+        if self.level == "ptx" and self.schedules is not None:
+            raise typer.BadParameter("many schedules are of the level `ir`", param_hint="--schedules")
+        if self.level == "ptx" and self.timeline.files:
+            raise typer.BadParameter("timelines are of the level `ir`", param_hint="--timeline")
 
 
 def simulate_and_show(
@@ -65,8 +72,9 @@ def simulate_and_show(
         _explore(session, kernel, arguments, blocks, described, request)
     with session.console.progress(f"simulating {described.split(':')[0]}") as progress:
         report = simulate(
-            kernel, *arguments, schedule=request.schedule, blocks=blocks, progress=progress, races=request.races
-        )
+            kernel, *arguments, schedule=request.schedule, blocks=blocks, progress=progress, races=request.races,
+            level=request.level,
+        )  # fmt: skip
     seconds = time.perf_counter() - started
     for done in report if isinstance(report, list) else [report]:
         session.console.diagnostics(done.warnings)
@@ -141,7 +149,7 @@ def _show(
         console.data(
             {"kernel": kernel.name, "symbols": dict(symbols), "part": described, "schedule": request.schedule}
             | ({"schedules": request.schedules} if request.schedules is not None else {})
-            | {"races": request.races}
+            | ({"races": request.races} if request.level == "ir" else {"level": request.level})
             | {"seconds": round(seconds, 3), "outputs": dict(results)}
             | ({"timelines": list(timelines)} if timelines else {})
         )
@@ -150,6 +158,8 @@ def _show(
     console.result(f"{kernel.compilation.file.name} ({kernel.name}): {shown}")
     under = f"schedule {request.schedule}" if request.schedules is None else f"{request.schedules} schedules"
     looked = "no race was found" if request.races else "races were not looked for"
+    if request.level == "ptx":
+        looked = "PTX of the emitted CUDA"
     console.result(f"  simulated {described}, {under}, in {seconds:.1f} s; nothing went wrong, {looked}")
     for shown_part in timelines:
         busy = shown_part["tensor_cores_busy"]

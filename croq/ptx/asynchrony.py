@@ -85,7 +85,7 @@ class SharedSegment(Segment):
         self.busy -= len(addresses)
 
     def begin_read(self, chunks: Offsets) -> None:
-        """An operation in flight reads chunks of PAD bytes, by their addresses. Raises PtxFault E-7012, E-7014, E-7020."""
+        """Chunks of PAD bytes, by their addresses, are read in flight. Raises PtxFault E-7012, E-7014, E-7020."""
         self._inside(chunks, PAD)
         if self.busy:
             self._refuse("a read of", self.landing[chunks], chunks, _LANDING)
@@ -107,7 +107,8 @@ class SharedSegment(Segment):
         low, high = int(addresses.min()), int(addresses.max()) + width
         if low < self.begin or high > self.size:
             raise PtxFault(
-                "E-7012", f"an operation on shared memory from address {low:#x} to {high:#x}, which ends at {self.size:#x}"
+                "E-7012",
+                f"an operation on shared memory from address {low:#x} to {high:#x}, which ends at {self.size:#x}",
             )
 
     def hold_object(self, address: int, lanes: Lanes) -> None:

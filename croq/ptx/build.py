@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from croq.ptx.faults import PtxFault, unsupported
 from croq.ptx.definite import Tracking, Undefined, may_be_undefined
+from croq.ptx.faults import PtxFault, unsupported
 from croq.ptx.lanes import Lanes
-from croq.ptx.memory import LOCAL_START, PAD, SHARED_START, Memory, padded
+from croq.ptx.memory import LOCAL_START, SHARED_START, Memory, padded
+from croq.ptx.parse import bits_of
 from croq.ptx.registers import DTYPES, Array, Specials, constant, narrowed, signed, storage
 from croq.ptx.registry import End, Step, rule_of
 from croq.ptx.syntax import WIDTHS, Function, Imm, Instruction, Mem, Module, Negated, Operand, Reg, Sink, Sym
-from croq.ptx.parse import bits_of
 
 JUMPS = {"bra", "brx", "ret", "exit", "trap", "call"}
 
@@ -57,7 +57,9 @@ def shared_layout(module: Module, entry: Function) -> tuple[dict[str, int], int]
     PTX ISA, "Initializers", ".shared": an extern array without an extent is the dynamic part of the launch.
     """
     variables = [v for v in module.variables.values() if v.space == "shared"]
-    variables += [v for f in module.functions.values() if f is entry or not f.entry for v in f.variables if v.space == "shared"]
+    variables += [
+        v for f in module.functions.values() if f is entry or not f.entry for v in f.variables if v.space == "shared"
+    ]
     at, found = SHARED_START, {}
     for variable in sorted(variables, key=lambda v: v.size is None):
         at = -(-at // variable.align) * variable.align
@@ -209,7 +211,7 @@ class Builder:
             self.code.tracked.append(self.defined[key])
         return self.defined[key]
 
-    def _immediate(self, operand: Imm, kind: str) -> int | float:
+    def _immediate(self, operand: Imm, kind: str) -> Any:
         if operand.kind == "int":
             return operand.value
         if operand.kind == "decimal":
@@ -217,7 +219,7 @@ class Builder:
         raw = np.array(operand.value, np.uint32 if operand.kind == "f32" else np.uint64)
         value = raw.view(np.float32 if operand.kind == "f32" else np.float64)
         if kind in ("f32", "f64"):
-            return value.astype(DTYPES[kind])[()]  # type: ignore[no-any-return]
+            return value.astype(DTYPES[kind])[()]
         return int(operand.value)
 
     def address(self, symbol: Sym) -> int:
@@ -234,7 +236,9 @@ class Builder:
         start, size = self.param_places[f"{self.function.name}:{name}"]
         offset = operand.base.offset + operand.offset
         if not 0 <= offset <= size - width:
-            raise PtxFault("E-7012", f"an access of {width} bytes at byte {offset} of parameter `{name}`, which has {size}")
+            raise PtxFault(
+                "E-7012", f"an access of {width} bytes at byte {offset} of parameter `{name}`, which has {size}"
+            )
         return start + offset
 
     # --------------------------------------------------------------------------------------------------------- blocks

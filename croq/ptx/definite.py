@@ -1,9 +1,9 @@
 """Registers that may be read before they are written, and what follows them at run time.
 
-A register that every path writes first needs no bookkeeping. For the few others (a compiler leaves them where the source
-had no value) a bitmap says which threads have a value, and arithmetic passes its absence on; where it would decide
-something or leave the registers, it is a fault. `selp` depends on the operand that it picks, and a `wgmma` that does not
-accumulate on no accumulator.
+A register that every path writes first needs no bookkeeping. For the few others (a compiler leaves them where the
+source had no value) a bitmap says which threads have a value, and arithmetic passes its absence on; where it would
+decide something or leave the registers, it is a fault. `selp` depends on the operand that it picks, and a `wgmma` that
+does not accumulate on no accumulator.
 """
 
 from __future__ import annotations
@@ -24,14 +24,90 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _NO_RESULT = frozenset(
-    "bar barrier nanosleep setmaxnreg bra brx exit ret call trap fence membar st red prefetch prefetchu griddepcontrol "
-    "brkpt pmevent discard applypriority".split()
+    [
+        "bar",
+        "barrier",
+        "nanosleep",
+        "setmaxnreg",
+        "bra",
+        "brx",
+        "exit",
+        "ret",
+        "call",
+        "trap",
+        "fence",
+        "membar",
+        "st",
+        "red",
+        "prefetch",
+        "prefetchu",
+        "griddepcontrol",
+        "brkpt",
+        "pmevent",
+        "discard",
+        "applypriority",
+    ]
 )
 # What only computes: a missing value makes the result a missing value.
 _PURE = frozenset(
-    "mov add sub mul mad fma div rem abs neg min max sad and or xor not cnot shl shr shf bfe bfi bfind brev clz popc "
-    "prmt lop3 set setp selp slct testp copysign cvt cvta rcp sqrt rsqrt sin cos lg2 ex2 tanh mul24 mad24 dp4a dp2a "
-    "addc subc madc fns szext bmsk isspacep".split()
+    [
+        "mov",
+        "add",
+        "sub",
+        "mul",
+        "mad",
+        "fma",
+        "div",
+        "rem",
+        "abs",
+        "neg",
+        "min",
+        "max",
+        "sad",
+        "and",
+        "or",
+        "xor",
+        "not",
+        "cnot",
+        "shl",
+        "shr",
+        "shf",
+        "bfe",
+        "bfi",
+        "bfind",
+        "brev",
+        "clz",
+        "popc",
+        "prmt",
+        "lop3",
+        "set",
+        "setp",
+        "selp",
+        "slct",
+        "testp",
+        "copysign",
+        "cvt",
+        "cvta",
+        "rcp",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "cos",
+        "lg2",
+        "ex2",
+        "tanh",
+        "mul24",
+        "mad24",
+        "dp4a",
+        "dp2a",
+        "addc",
+        "subc",
+        "madc",
+        "fns",
+        "szext",
+        "bmsk",
+        "isspacep",
+    ]
 )
 _ENDS_PATH = frozenset({"exit", "ret", "trap", "brx", "bra"})
 

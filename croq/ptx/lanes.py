@@ -42,7 +42,7 @@ class Lanes:
 
     @cached_property
     def whole_warps(self) -> bool:
-        return self.complete(WARP).all() if self.count % WARP else self._aligned(WARP)
+        return bool(self.complete(WARP).all()) if self.count % WARP else self._aligned(WARP)
 
     @cached_property
     def whole_warpgroups(self) -> bool:

@@ -1,8 +1,8 @@
 """One CTA: groups of threads that run until they part, wait, or reach others; what is in flight; deadlocks and budgets.
 
-Threads run together as long as they are at the same place. Where a branch parts them, those who are behind in the program
-run first, so that they come together again where the branch does. An instruction that needs whole warps or warpgroups
-waits until they are there.
+Threads run together as long as they are at the same place. Where a branch parts them, those who are behind in the
+program run first, so that they come together again where the branch does. An instruction that needs whole warps or
+warpgroups waits until they are there.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Machine:
         at = block.steps.index(step) if step in block.steps else len(block.places) - 1
         return block.places[at]
 
-    # ------------------------------------------------------------------------------------- what instructions do to groups
+    # ---------------------------------------------------------------------------------- what instructions do to groups
     def divide(self, group: Group, mask: Mask, yes: int, no: int) -> bool:
         """Those of the mask go to block `yes`, the others to `no`. True when all stay together."""
         if mask.all():
@@ -210,7 +210,7 @@ class Machine:
         return self._keep(group, group.lanes.complete(unit), ins, "warp" if unit == WARP else "warpgroup")
 
     def converge_members(self, group: Group, ins: Instruction, members: Any) -> bool:
-        """The same for the lanes that a mask of each thread names. Lanes that the CTA does not have are not awaited."""
+        """The same for the lanes that each thread's mask names. Lanes that the CTA does not have are not awaited."""
         if group.lanes.whole_warps:
             return True
         self._gather(group)
@@ -253,7 +253,7 @@ class Machine:
         self.changed = True
         return False
 
-    # ---------------------------------------------------------------------------------------------------------- in flight
+    # ------------------------------------------------------------------------------------------------------ in flight
     def issue(self, flight: Flight) -> None:
         """Something asynchronous begins."""
         if self.schedule.delays():

@@ -23,7 +23,9 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 SEGMENT_SHIFT = 36
 SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 0x10000 << SEGMENT_SHIFT, 0x10001 << SEGMENT_SHIFT, 0x10002 << SEGMENT_SHIFT
-SHARED_START = 1024  # the first KiB of a CTA's window belongs to the system on sm_90. CUDA C++ guide, compute capability
+SHARED_START = (
+    1024  # the first KiB of a CTA's window belongs to the system on sm_90. CUDA C++ guide, compute capability
+)
 LOCAL_START = 16  # 0 is no address
 PAD = 16  # the widest access; memory is viewed in such units
 
@@ -39,7 +41,15 @@ class Segment:
     """Bytes at `base`. `written`: which bytes hold something, None where all do."""
 
     def __init__(
-        self, name: str, base: int, size: int, data: Array, *, begin: int = 0, writable: bool = True, tracked: bool = False
+        self,
+        name: str,
+        base: int,
+        size: int,
+        data: Array,
+        *,
+        begin: int = 0,
+        writable: bool = True,
+        tracked: bool = False,
     ) -> None:
         """`data`: uint8, `padded(size)` long, as aligned as `base`; accesses stay within `begin .. size`."""
         self.name = name
@@ -125,7 +135,9 @@ def aligned(address: Offsets, width: int, lanes: Lanes, where: str) -> None:
 class Memory:
     """All state spaces of a CTA. `globals_`: segments of global and constant memory by number of their window."""
 
-    def __init__(self, globals_: Mapping[int, Segment], shared: SharedSegment, local: LocalSegment, param: Segment) -> None:
+    def __init__(
+        self, globals_: Mapping[int, Segment], shared: SharedSegment, local: LocalSegment, param: Segment
+    ) -> None:
         self.globals = dict(globals_)
         self.shared = shared
         self.local = local
@@ -155,7 +167,7 @@ def region(arrays: Sequence[tuple[str, Array, bool]], number: int) -> tuple[Segm
     low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
     start = low // PAD * PAD
     size = padded(high - start)
-    data = np.frombuffer((ctypes.c_uint8 * size).from_address(start), np.uint8)
+    data = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(start)), np.uint8)
     base = (number << SEGMENT_SHIFT) + (start & 0xFF)
     names = " and ".join(f"`{name}`" for name, _, _ in arrays)
     made = Segment(names, base, high - start, data, begin=low - start, writable=any(w for _, _, w in arrays))

@@ -1,14 +1,14 @@
 """PTX text to `syntax.Module`: recursive descent over the subset that NVRTC emits. PTX ISA, "Syntax", "Directives".
 
-Names of registers, variables and labels that are declared inside braces (inline assembly, calls) are local to them; they
-get unique names here, so that a function is one flat list of instructions.
+Names of registers, variables and labels that are declared inside braces (inline assembly, calls) are local to them;
+they get unique names here, so that a function is one flat list of instructions.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from croq.ptx.faults import PtxFault
@@ -285,10 +285,10 @@ class _Parser:
                 self.block(function, _Scope(scope, self.count))
             elif token.text == ";":
                 self.at += 1
-            elif token.text[0] == "." and token.text != "." and token.kind == "word":
+            elif token.kind == "word" and token.text.startswith("."):
                 self.at += 1
                 self.statement_directive(token, function, scope)
-            elif self.stream[self.at + 1].text == ":" and token.kind == "word":
+            elif token.kind == "word" and self.stream[self.at + 1].text == ":":
                 self.label(function, scope)
             else:
                 function.body.append(self.instruction(scope))
@@ -360,8 +360,7 @@ class _Parser:
         place = Place(line, self.place.file, self.place.source_line)
         made = Instruction(name, tuple(modifiers), tuple(operands), place, guard, negated)
         if name == "brx" and isinstance(operands[1], Sym):
-            known = scope.find(operands[1].name)
-            made.targets = tuple(known.name.split(",")) if isinstance(known, Sym) else ()
+            made.targets = tuple(operands[1].name.split(","))
         return made
 
     def register(self, scope: _Scope) -> Reg:
@@ -449,15 +448,13 @@ _OPERANDS: dict[str, Callable[[_Parser, _Scope], Operand]] = {
 }
 
 
-def _rename_labels(instruction: Instruction, own: dict[str, Reg | Sym]) -> None:
+def _rename_labels(instruction: Instruction, own: Mapping[str, Sym]) -> None:
     """Branches to labels of the block whose end was reached."""
     if instruction.name != "bra":
         return
     target = instruction.operands[0]
     if isinstance(target, Sym) and target.name in own:
-        found = own[target.name]
-        assert isinstance(found, Sym)
-        instruction.operands = (found,)
+        instruction.operands = (own[target.name],)
 
 
 def _integer(text: str) -> int:

@@ -1,13 +1,14 @@
 """printf: `vprintf(format, arguments)`, the one function that programs call without defining it.
 
-CUDA C++ programming guide, "Formatted Output": arguments are promoted as in C and lie one behind another, each aligned to
-its size.
+CUDA C++ programming guide, "Formatted Output": arguments are promoted as in C and lie one behind another, each aligned
+to its size.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,9 +33,9 @@ def external(
         raise unsupported(f"`{name}` is called and not defined", form.instruction.place)
     params, memory = builder.params, builder.memory
     (text_at, _), (arguments_at, _) = given
-    (count_at, _), = taken
+    ((count_at, _),) = taken
 
-    def byte(address: int, thread: int, width: int = 1) -> bytes:
+    def byte(thread: int, address: int, width: int = 1) -> bytes:
         one = Lanes(np.array([thread]), builder.threads)
         ((segment, offsets, _, _),) = pieces(memory, "", np.array([address], np.int64), width, one)
         return bytes(segment.load(offsets, width, one).tobytes())
@@ -44,8 +45,9 @@ def external(
 
     def run(machine: Any, group: Any) -> bool:
         for thread in group.lanes.index.tolist():
-            text = _string(lambda a: byte(a, thread)[0], pointer(thread, text_at))
-            values = _Values(lambda a, n: byte(a, thread, n), pointer(thread, arguments_at))
+            read = partial(byte, thread)
+            text = _string(read, pointer(thread, text_at))
+            values = _Values(read, pointer(thread, arguments_at))
             machine.output.append(_DIRECTIVE.sub(values.format, text))
             params[thread, count_at : count_at + 4].view(np.uint32)[:] = values.count
         group.at += 1
@@ -56,7 +58,7 @@ def external(
 
 def _string(read: Any, address: int) -> str:
     found = bytearray()
-    while (byte := read(address + len(found))) != 0:
+    while (byte := read(address + len(found))[0]) != 0:
         found.append(byte)
     return found.decode("utf-8", "replace")
 
@@ -83,11 +85,14 @@ class _Values:
             return "%"
         directive = match[0].replace(length, "", 1) if length else match[0]
         if kind in "fFeEgGaA":
-            return directive % self.take("<d")
+            return str(directive % self.take("<d"))
         if kind == "s":
-            return directive % _string(lambda a: self.read(a, 1)[0], self.take("<Q"))
+            return directive % _string(self.read, self.take("<Q"))
         if kind == "p":
             return f"{self.take('<Q'):#x}"
         signed = kind in "dic"
         wide = length in _LONG
-        return directive % self.take("<" + {(True, True): "q", (False, True): "Q", (True, False): "i"}.get((signed, wide), "I"))
+        found: str = directive % self.take(
+            "<" + {(True, True): "q", (False, True): "Q", (True, False): "i"}.get((signed, wide), "I")
+        )
+        return found

@@ -45,7 +45,7 @@ def storage(kind: str, threads: int) -> Array:
     return np.zeros(threads, _STORAGE[WIDTHS[kind]])
 
 
-def constant(value: int | float, kind: str, threads: int) -> Array:
+def constant(value: Any, kind: str, threads: int) -> Array:
     """`value` in every thread; an integer wraps at the type's width."""
     dtype = np.dtype(DTYPES[kind])
     if kind == "pred":

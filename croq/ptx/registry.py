@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from croq.ptx.faults import unsupported
 from croq.ptx.syntax import WIDTHS, Instruction
 
 if TYPE_CHECKING:
     from croq.ptx.build import Builder
-    from croq.ptx.machine import Group, Machine
+    from croq.ptx.groups import Group
     from croq.ptx.lanes import Lanes
+    from croq.ptx.machine import Machine
 
 Step = Callable[["Lanes"], None]  # acts on some threads, and the next instruction follows
 End = Callable[["Machine", "Group"], bool]  # decides where a group goes; False when another may have to run first
+
+
+H = TypeVar("H", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def instruction(names: str, *, flags: str = "", types: str = "", ends: bool = False) -> Callable[[Any], Any]:
+def instruction(names: str, *, flags: str = "", types: str = "", ends: bool = False) -> Callable[[H], H]:
     """Register a handler for instructions `names`, with the modifiers and the types that it knows (all when empty)."""
 
-    def register(handler: Any) -> Any:
+    def register(handler: H) -> H:
         rule = Rule(handler, frozenset(flags.split()), frozenset(types.split()) or None, ends)
         for name in names.split():
             assert name not in RULES, name

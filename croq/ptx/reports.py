@@ -27,7 +27,10 @@ def located(machine: Machine, fault: PtxFault, ins: Instruction, group: Group) -
     place = fault.place or ins.place
     text = machine.module.text(place.line)
     block = tuple(int(machine.specials.rows[f"%ctaid.{axis}"][0]) for axis in "xyz")
-    notes = [f"at {where(place)}: `{text}`", f"block {block}, schedule `{machine.schedule.name}`; {group.lanes} were here"]
+    notes = [
+        f"at {where(place)}: `{text}`",
+        f"block {block}, schedule `{machine.schedule.name}`; {group.lanes} were here",
+    ]
     return fault.with_notes(*notes).at(place)
 
 
@@ -48,7 +51,9 @@ def deadlock(machine: Machine) -> PtxFault:
     first = min(machine.groups, key=lambda g: g.lanes.first)
     place = first.wait.instruction.place if first.wait is not None else None
     if len(stuck) == len(machine.groups):
-        return PtxFault("E-7017", "an instruction of a whole warp or warpgroup is reached by a part of it only", place, notes)
+        return PtxFault(
+            "E-7017", "an instruction of a whole warp or warpgroup is reached by a part of it only", place, notes
+        )
     return PtxFault("E-7010", "deadlock: every thread that is left waits", place, notes)
 
 

@@ -66,7 +66,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class PtxReport:
-    """What an execution did. `blocks` of `grid` were run; `steps` counts blocks of instructions; `output` is printed."""
+    """What an execution did. `blocks` of `grid` were run.
+
+    `steps` counts blocks of instructions, `output` is what they printed.
+    """
 
     kernel: str
     schedule: str
@@ -109,7 +112,13 @@ def execute(
                 progress(done, len(chosen))
     seconds = time.perf_counter() - started
     return PtxReport(
-        launch.kernel, machine.schedule.name, launch.grid, tuple(chosen), machine.total_steps, seconds, "".join(machine.output)
+        launch.kernel,
+        machine.schedule.name,
+        launch.grid,
+        tuple(chosen),
+        machine.total_steps,
+        seconds,
+        "".join(machine.output),
     )
 
 
@@ -130,7 +139,9 @@ def prepare(module: Module, launch: Launch, schedule: str, limit: int = STEP_LIM
     params = np.zeros((specials.threads, param_bytes), np.uint8)
     for variable, (start, size) in _entry_places(entry, places):
         params[:, start : start + size] = np.frombuffer(given[variable], np.uint8)
-    memory = Memory(segments, SharedSegment(static + launch.shared_bytes), LocalSegment(local_bytes, specials.threads), param)
+    memory = Memory(
+        segments, SharedSegment(static + launch.shared_bytes), LocalSegment(local_bytes, specials.threads), param
+    )
     machine = Machine(module, memory, specials, schedule_of(schedule), limit, maps)
     found = {**addresses, **shared, **local, **_param_addresses(entry)}
     builder = Builder(module, functions, specials, memory, params, places, found, machine)
@@ -160,7 +171,9 @@ def _globals(module: Module, launch: Launch) -> tuple[dict[int, Segment], dict[s
     segments: dict[int, Segment] = {}
     addresses: dict[str, int] = {}
     for number, group in enumerate(_overlapping(launch.arrays), start=1):
-        segment, found = region([(name, launch.arrays[name], launch.arrays[name].flags.writeable) for name in group], number)
+        segment, found = region(
+            [(name, launch.arrays[name], launch.arrays[name].flags.writeable) for name in group], number
+        )
         segments[number] = segment
         addresses |= {f"array:{name}": address for name, address in found.items()}
     variables = [v for v in module.variables.values() if v.space in ("global", "const")]

@@ -14,11 +14,21 @@ from croq.ptx.build import Builder
 from croq.ptx.faults import PtxFault
 from croq.ptx.lanes import Lanes
 from croq.ptx.memory import LOCAL_WINDOW, SEGMENT_SHIFT, SHARED_WINDOW, Memory, Offsets, Segment, aligned
-from croq.ptx.registers import DTYPES, WIDTHS, Array
+from croq.ptx.registers import DTYPES, Array
 from croq.ptx.registry import Form, Step, instruction
-from croq.ptx.syntax import Imm, Mem, Sym, Vec
+from croq.ptx.syntax import WIDTHS, Imm, Mem, Sym, Vec
 
-SPACES = ("shared", "shared::cta", "shared::cluster", "global", "local", "param", "param::entry", "param::func", "const")
+SPACES = (
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "global",
+    "local",
+    "param",
+    "param::entry",
+    "param::func",
+    "const",
+)
 ORDERS = "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys"
 _CACHES = (
     "ca cg cs lu cv wb wt nc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate "

@@ -10,8 +10,9 @@ import numpy as np
 from croq.ptx.build import Builder
 from croq.ptx.faults import PtxFault
 from croq.ptx.ops import floats
-from croq.ptx.registers import WIDTHS, Array, is_float, signed
+from croq.ptx.registers import Array, is_float, signed
 from croq.ptx.registry import Form, Step, instruction
+from croq.ptx.syntax import WIDTHS
 
 Function = Callable[..., Array]
 
@@ -42,6 +43,11 @@ def stepped(target: Array, function: Function, *sources: Array) -> Step:
     return many
 
 
+def pick(choice: Array, yes: Array, no: Array) -> Array:
+    found: Array = np.where(choice, yes, no)
+    return found
+
+
 def simple(builder: Builder, form: Form, function: Function, count: int) -> Step:
     """All operands of the instruction's one type."""
     target, *sources = form.operands
@@ -50,7 +56,7 @@ def simple(builder: Builder, form: Form, function: Function, count: int) -> Step
     return stepped(builder.target(target, form.type), function, *(builder.source(s, form.type) for s in sources))
 
 
-# ---------------------------------------------------------------------------------------------------- addition and so on
+# ----------------------------------------------------------------------------------------------------------- sums
 _SUMS: dict[str, Function] = {"add": np.add, "sub": np.subtract}
 _LIMITS = {"s32": (-(2**31), 2**31 - 1)}
 
@@ -93,7 +99,7 @@ def carrying(builder: Builder, form: Form) -> Step:
 
 
 # -------------------------------------------------------------------------------------------------------- products
-def high_half(a: Array, b: Array) -> Array:
+def high_half(a: Array, b: Array) -> Any:
     """The upper half of products of equal types."""
     bits = a.dtype.itemsize * 8
     if bits < 64:
@@ -184,10 +190,10 @@ def mul24(builder: Builder, form: Form) -> Step:
     shift = 16 if "hi" in form.flags else 0
     wide = np.int64 if signed(form.type) else np.uint64
 
-    def low24(x: Array) -> Array:
+    def low24(x: Array) -> Any:
         return (x << np.array(8, x.dtype)) >> np.array(8, x.dtype)
 
-    def function(a: Array, b: Array, c: Array | None = None) -> Array:
+    def function(a: Array, b: Array, c: Array | None = None) -> Any:
         found = ((low24(a).astype(wide) * low24(b).astype(wide)) >> wide(shift)).astype(a.dtype)
         return found if c is None else found + c
 
@@ -203,7 +209,7 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where((rest != 0) & ((a < 0) != (b < 0)), floor + 1, floor).astype(a.dtype)
 
 
-def _remainder(a: Array, b: Array) -> Array:
+def _remainder(a: Array, b: Array) -> Any:
     return a - _quotient(a, b) * b
 
 
@@ -251,8 +257,10 @@ def dp4a(builder: Builder, form: Form) -> Step:
     kinds = [np.int8 if signed(t) else np.uint8 for t in form.types]
     result = "s32" if "s32" in form.types else "u32"
 
-    def function(a: Array, b: Array, c: Array) -> Array:
-        x, y = (np.ascontiguousarray(v).view(k).reshape(-1, 4).astype(np.int64) for v, k in zip((a, b), kinds, strict=True))
+    def function(a: Array, b: Array, c: Array) -> Any:
+        x, y = (
+            np.ascontiguousarray(v).view(k).reshape(-1, 4).astype(np.int64) for v, k in zip((a, b), kinds, strict=True)
+        )
         return (c.astype(np.int64) + (x * y).sum(1)).astype(c.dtype)
 
     rows = (builder.source(sources[0], "b32"), builder.source(sources[1], "b32"), builder.source(sources[2], result))

@@ -10,9 +10,10 @@ import numpy as np
 from croq.ptx.build import Builder
 from croq.ptx.lanes import Lanes
 from croq.ptx.ops.access import ORDERS, SPACES, address_of, items, pieces, space_of
-from croq.ptx.registers import DTYPES, WIDTHS, Array, is_float
+from croq.ptx.ops.arithmetic import pick
+from croq.ptx.registers import DTYPES, Array, is_float
 from croq.ptx.registry import Form, Step, instruction
-from croq.ptx.syntax import Sink
+from croq.ptx.syntax import WIDTHS, Sink
 from croq.ptx.units import float_arithmetic as arithmetic
 
 Change = Callable[..., Array]
@@ -36,7 +37,7 @@ _CHANGES: dict[str, Change] = {
     "xor": np.bitwise_xor,
     "inc": _inc,
     "dec": _dec,
-    "cas": lambda old, compare, new: np.where(old == compare, new, old),
+    "cas": lambda old, compare, new: pick(old == compare, new, old),
 }
 _FLOATS: dict[str, Change] = {"add": arithmetic.add, "min": arithmetic.minimum, "max": arithmetic.maximum}
 _FLAGS = f"{ORDERS} {' '.join(SPACES)} {' '.join(_CHANGES)} noftz L2::cache_hint"

@@ -118,7 +118,7 @@ def arrive(builder: Builder, form: Form) -> End:
     return run
 
 
-_VOTES = {"popc": sum, "and": all, "or": any}
+_VOTES: dict[str, Any] = {"popc": sum, "and": all, "or": any}
 
 
 @instruction("bar.red barrier.red", flags="popc and or cta aligned", ends=True)

@@ -8,9 +8,9 @@ import numpy as np
 
 from croq.ptx.build import Builder
 from croq.ptx.ops.arithmetic import simple, stepped
-from croq.ptx.registers import DTYPES, WIDTHS, Array, signed
+from croq.ptx.registers import DTYPES, Array, signed
 from croq.ptx.registry import Form, Step, instruction
-from croq.ptx.syntax import Imm
+from croq.ptx.syntax import WIDTHS, Imm
 
 _LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
@@ -40,7 +40,7 @@ def shift(builder: Builder, form: Form) -> Step:
         by = np.array(amount.value, dtype)
         return stepped(out, lambda x: operation(x, by), a)
 
-    def function(x: Array, n: Array) -> Array:
+    def function(x: Array, n: Array) -> Any:
         inside = operation(x, np.minimum(n, bits - 1).astype(dtype))
         return inside if arithmetic else np.where(n < bits, inside, np.zeros_like(inside))
 
@@ -69,12 +69,14 @@ def extract(builder: Builder, form: Form) -> Step:
     bits = WIDTHS[form.type]
     kind = f"u{bits}"
 
-    def function(a: Array, pos: Array, count: Array) -> Array:
+    def function(a: Array, pos: Array, count: Array) -> Any:
         p, n = (pos & np.uint32(0xFF)).astype(np.int64), (count & np.uint32(0xFF)).astype(np.int64)
         sign_at = np.minimum(p + n - 1, bits - 1)
         shifted = np.where(p < bits, a >> np.minimum(p, bits - 1).astype(a.dtype), 0).astype(a.dtype)
         mask = _mask(n, a.dtype, bits)
-        negative = (a >> np.maximum(sign_at, 0).astype(a.dtype)) & np.array(1, a.dtype) != 0 if signed(form.type) else False
+        negative = (
+            (a >> np.maximum(sign_at, 0).astype(a.dtype)) & np.array(1, a.dtype) != 0 if signed(form.type) else False
+        )
         kept = np.minimum(n, np.maximum(bits - p, 0))
         filled = np.where(negative & (n > 0), ~_mask(kept, a.dtype, bits), 0).astype(a.dtype)
         return (shifted & mask) | filled
@@ -83,7 +85,7 @@ def extract(builder: Builder, form: Form) -> Step:
     return stepped(builder.target(target, kind), function, *rows)
 
 
-def _mask(count: Any, dtype: Any, bits: int) -> Array:
+def _mask(count: Any, dtype: Any, bits: int) -> Any:
     """`count` low bits."""
     full = np.array(2**bits - 1, dtype)
     some = full >> (bits - np.clip(count, 1, bits)).astype(dtype)
@@ -96,7 +98,7 @@ def insert(builder: Builder, form: Form) -> Step:
     bits = WIDTHS[form.type]
     kind = f"u{bits}"
 
-    def function(a: Array, b: Array, pos: Array, count: Array) -> Array:
+    def function(a: Array, b: Array, pos: Array, count: Array) -> Any:
         p, n = (pos & np.uint32(0xFF)).astype(np.int64), (count & np.uint32(0xFF)).astype(np.int64)
         by = np.minimum(p, bits - 1).astype(a.dtype)
         field = np.where(p < bits, _mask(n, a.dtype, bits) << by, 0).astype(a.dtype)
@@ -107,7 +109,7 @@ def insert(builder: Builder, form: Form) -> Step:
     return stepped(builder.target(target, kind), function, *rows)
 
 
-def _bit_length(a: Array) -> Array:
+def _bit_length(a: Array) -> Any:
     """The position of the highest set bit plus one; 0 for 0."""
     found = np.zeros(a.shape, np.uint32)
     rest = a.astype(np.uint64)
@@ -171,7 +173,9 @@ def permute(builder: Builder, form: Form) -> Step:
         signs = np.where(chosen & 0x80, 0xFF, 0).astype(np.uint8)
         return np.ascontiguousarray(np.where(nibbles & np.uint32(8), signs, chosen)).view(np.uint32)[:, 0]
 
-    return stepped(builder.target(target, "b32"), function, *(builder.source(s, "b32") for s in (first, second, selector)))
+    return stepped(
+        builder.target(target, "b32"), function, *(builder.source(s, "b32") for s in (first, second, selector))
+    )
 
 
 @instruction("lop3")

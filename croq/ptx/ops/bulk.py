@@ -50,7 +50,8 @@ class Global:
             return np.zeros((0, width), np.uint8)
         segment = self.segment(addresses, width)
         values = segment.views[width][(addresses - segment.base) // width]
-        return values.reshape(-1, 1).view(np.uint8)
+        octets: Array = values.reshape(-1, 1).view(np.uint8)
+        return octets
 
     def scatter(self, addresses: Array, data: Array) -> None:
         if not len(addresses):

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from croq.ptx.build import Builder
-from croq.ptx.ops.arithmetic import stepped
+from croq.ptx.ops.arithmetic import pick, stepped
 from croq.ptx.ops.floats import PACKED
 from croq.ptx.registers import Array, is_float
 from croq.ptx.registry import Form, Step, instruction
-from croq.ptx.units.formats import flushed
 from croq.ptx.syntax import Negated, Pair, Sink
+from croq.ptx.units.formats import flushed
 
-Test = Callable[[Array, Array], Array]
+Test = Callable[[Array, Array], Any]
 
 
-def _either_nan(a: Array, b: Array) -> Array:
+def _either_nan(a: Array, b: Array) -> Any:
     return (a != a) | (b != b)
 
 
@@ -123,7 +123,7 @@ def selp(builder: Builder, form: Form) -> Step:
         first, second, choice = second, first, choice.operand
     row, _ = builder.predicate(choice)
     rows = (builder.source(first, form.type), builder.source(second, form.type))
-    return stepped(builder.target(target, form.type), np.where, row, *rows)
+    return stepped(builder.target(target, form.type), pick, row, *rows)
 
 
 @instruction("slct", flags="ftz")
@@ -134,7 +134,7 @@ def slct(builder: Builder, form: Form) -> Step:
     rows = (builder.source(choice, test), builder.source(first, kind), builder.source(second, kind))
     ftz = "ftz" in form.flags
     return stepped(
-        builder.target(target, kind), lambda c, a, b: np.where(flushed(c, ftz) >= 0, a, b), *rows
+        builder.target(target, kind), lambda c, a, b: pick(flushed(c, ftz) >= 0, a, b), *rows
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from croq.ptx import printing
 from croq.ptx.build import Builder, callee
 from croq.ptx.faults import PtxFault, unsupported
@@ -132,5 +131,3 @@ def _copy(params: Array, copies: Copies, lanes: Any) -> None:
     rows: Any = lanes.index
     for to, start in copies:
         params[rows, to] = params[rows, start]
-
-

@@ -10,10 +10,12 @@ import numpy as np
 from croq.ptx.build import Builder
 from croq.ptx.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from croq.ptx.ops.arithmetic import stepped
-from croq.ptx.registers import CLOCKS, DTYPES, WIDTHS, Array
+from croq.ptx.ops.floats import modifiers
+from croq.ptx.registers import CLOCKS, DTYPES, Array
 from croq.ptx.registry import Form, Step, instruction
-from croq.ptx.syntax import Reg, Vec
+from croq.ptx.syntax import WIDTHS, Reg, Vec
 from croq.ptx.units import conversion
+from croq.ptx.units.formats import FORMATS
 
 WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "global": 0, "const": 0}
 SPACES = "shared local param global const shared::cta shared::cluster"
@@ -94,9 +96,9 @@ def cvt(builder: Builder, form: Form) -> Step:
     if len(kinds) != 2:
         raise form.refuse()
     target, source = kinds
-    how = partial(
+    how: Any = partial(
         conversion.convert, source=_PAIRS.get(source, source), target=_PAIRS.get(target, target),
-        rounding=form.one_of(*_ROUNDINGS), **{k: k in form.flags for k in ("ftz", "sat", "satfinite", "relu")},
+        rounding=form.one_of(*_ROUNDINGS), **modifiers(form, "ftz", "sat", "satfinite", "relu"),
     )  # fmt: skip
     if target in _PAIRS:
         return _to_pair(builder, form, how, target, source)
@@ -126,7 +128,7 @@ def _to_pair(builder: Builder, form: Form, how: Any, target: str, source: str) -
 
         return two
     row = builder.source(operands[0], "b16" if source in _NARROW else "b32")
-    kind = conversion.FORMATS[_PAIRS[source]].dtype
+    kind = FORMATS[_PAIRS[source]].dtype
 
     def one(lanes: Any) -> None:
         s = lanes.sel

@@ -1,4 +1,4 @@
-"""Floating-point arithmetic, one rounding each. PTX ISA, "Floating Point Instructions", "Half Precision Instructions"."""
+"""Floating-point arithmetic, one rounding each. PTX ISA, "Floating Point", "Half Precision Floating Point"."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from croq.ptx.registers import DTYPES, Array
 from croq.ptx.registry import Form, Step, instruction
 from croq.ptx.units import float_arithmetic as arithmetic
+from croq.ptx.units.approximate import APPROXIMATIONS, approximate
 from croq.ptx.units.formats import FORMATS, rectified
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def apply(builder: Builder, form: Form, function: Function) -> Step:
     return pairs if packed else plain
 
 
-def modifiers(form: Form, *names: str) -> dict[str, bool]:
+def modifiers(form: Form, *names: str) -> dict[str, Any]:
     return {name: name in form.flags for name in names}
 
 
@@ -72,7 +73,12 @@ def fma(builder: Builder, form: Form) -> Step:
 
 
 def divide(builder: Builder, form: Form) -> Step:
-    """.approx and .full are computed as .rn, which is within their errors (`accuracy`)."""
+    how = form.one_of("approx", "full")
+    if how:
+        name = f"div.{how}.{element(form)}"
+        if name not in APPROXIMATIONS:
+            raise form.refuse()
+        return apply(builder, form, partial(approximate, name, **modifiers(form, "ftz")))
     return apply(builder, form, partial(arithmetic.div, rounding=rounding(form), **modifiers(form, "ftz")))
 
 
@@ -96,7 +102,7 @@ def extremum(builder: Builder, form: Form) -> Step:
     pick = arithmetic.minimum if form.name == "min" else arithmetic.maximum
     if "abs" in form.flags and "xorsign" not in form.flags:
         raise form.refuse()
-    two = partial(
+    two: Function = partial(
         pick, nan="NaN" in form.flags, xorsign_abs="xorsign" in form.flags, **modifiers(form, "ftz")
     )  # fmt: skip
     relu = "relu" in form.flags

@@ -106,7 +106,9 @@ def mma_async(builder: Builder, form: Form) -> End:
         b = unit.b_from_shared(memory.data, b_descriptor)
         adds = bool(_uniform(accumulates, threads, "scale-d")) != negated
         if adds and missing:
-            builder.tracking.require(form.instruction, missing, Lanes(np.arange(threads.start, threads.stop), machine.threads))
+            builder.tracking.require(
+                form.instruction, missing, Lanes(np.arange(threads.start, threads.stop), machine.threads)
+            )
         result = unit.compute(a, b, _columns(accumulators, threads), adds)
         for at, out in enumerate(outs):
             out[threads] = result[:, at]

@@ -1,4 +1,4 @@
-"""Threads of a warp that exchange values. PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync"."""
+"""Threads of a warp that exchange values. PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync, elect.sync."""
 
 from __future__ import annotations
 
@@ -187,5 +187,3 @@ def mapa(builder: Builder, form: Form) -> Step:
         return a
 
     return stepped(builder.target(target, form.type), same, builder.source(address, form.type), ranks)
-
-
