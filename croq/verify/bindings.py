@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, product
-from math import gcd, lcm
+from itertools import combinations, islice, product
+from math import gcd, lcm, prod
 from typing import Any
 
 from croq.ir.core import Op, Value
@@ -18,8 +18,8 @@ from croq.ir.scalar import Binary, Const, For, Symbol, While
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Dim
 from croq.verify import progressions as sets
-from croq.verify.intervals import Intervals, type_range
-from croq.verify.leaves import Expressions, Leaf, Unsolved
+from croq.verify.intervals import type_range
+from croq.verify.leaves import Leaf, Unsolved
 from croq.verify.program import Load, Program
 from croq.verify.progressions import Domain
 from croq.verify.slicing import control_values
@@ -30,6 +30,7 @@ MOST_QUANTUM = 4096
 MOST_SYMBOL_VALUES = 16
 MOST_BLOCKS = 9
 MOST_STATIC = 400
+MOST_PAIRS = 1200
 MOST_THRESHOLDS = 24
 MOST_OPTIONS = 16
 MOST_TRIPS = 100  # of a loop, unless a side of a decision needs more
@@ -77,9 +78,9 @@ class Bindings:
     def __init__(self, program: Program, trips: int) -> None:
         self.program, self.trips = program, trips
         self.kernel = program.kernel
-        self.expressions = Expressions(program)
+        self.expressions = program.expressions
         self.solver = Solver(self.expressions)
-        self.intervals = Intervals(program, self.expressions)
+        self.intervals = program.intervals
         relevant = program.slice.relevant
         self.counts = [op.count for op in relevant if isinstance(op, For)]
         self.sized = [count for count in self.counts if self.expressions.inputs([count])]
@@ -97,7 +98,6 @@ class Bindings:
         used = {name for kind, name in leaves if kind == "symbol"}
         used |= {s for axis in self.axes for s in self.kernel.grid[axis].symbols()}
         self.choices = {name: self._candidates(name) for name in self.symbols if name in used}
-        self.ordinary = {name: len(found) for name, found in self.choices.items()}
         for name, found in self.choices.items():
             found += [x for x in self._thresholds(name) if x not in found]
 
@@ -192,24 +192,29 @@ class Bindings:
                     yield Binding(symbols, place, cost + extra)
 
     def _sizes(self) -> list[tuple[dict[str, int], float]]:
-        names = list(self.choices)
-        domains = [self.choices[name] for name in names]
-        total = 1
-        for domain in domains:
-            total *= len(domain)
-        if total > MOST_STATIC:  # the small ones of each, and thresholds
-            domains = [
-                domain[: min(4, self.ordinary[name])] + domain[max(4, self.ordinary[name] - 1) :]
-                for name, domain in zip(names, domains, strict=True)
-            ]
         found = []
-        for index in islice(product(*(range(len(domain)) for domain in domains)), MOST_STATIC * 16):
-            values = {name: domain[i] for name, domain, i in zip(names, domains, index, strict=True)}
-            symbols = agreeing(self.kernel, {**self.base, **values})
+        for index in self._combinations():
+            chosen = {name: domain[i] for (name, domain), i in zip(self.choices.items(), index, strict=True)}
+            symbols = agreeing(self.kernel, {**self.base, **chosen})
             if self._allows(symbols):
                 found.append((symbols, size(index)))
         found.sort(key=lambda item: item[1])
-        return found[: MOST_STATIC * 2]
+        return found
+
+    def _combinations(self) -> Iterable[tuple[int, ...]]:
+        """Which choice of each symbol: all combinations, or where these are many, all of every two symbols, and those
+        of the first few choices."""
+        widths = [len(domain) for domain in self.choices.values()]
+        if prod(widths) <= MOST_STATIC:
+            return product(*map(range, widths))
+        names = range(len(widths))
+        pairs = (
+            tuple(x if n == a else y if n == b else 0 for n in names)
+            for a, b in combinations(names, 2)
+            for x, y in product(range(widths[a]), range(widths[b]))
+        )
+        few = product(*(range(min(4, width)) for width in widths))
+        return dict.fromkeys((*islice(pairs, MOST_PAIRS), *islice(few, MOST_STATIC)))
 
     def _allows(self, symbols: dict[str, int]) -> bool:
         """What is asserted at host level, and loops short enough to be followed."""

@@ -17,10 +17,10 @@ from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
 from croq.verify.decisions import Attempt, Decisions, Goal
 from croq.verify.faults import Fault, Refine
 from croq.verify.machine import Machine
-from croq.verify.program import TRUE_SIDE, Decision, Level, Program
+from croq.verify.program import Decision, Level, Program
 from croq.verify.state import Oracle, initial_partition
 from croq.verify.timeline import timeline
-from croq.verify.values import Undecided
+from croq.verify.values import TooLong, Undecided
 from croq.verify.verdict import Coverage, LoopCoverage, Verdict
 
 LevelName = Literal["hw", "tile"]
@@ -134,9 +134,12 @@ class _Check:
             self._follow(binding, oracle, limit=limit)
         except Fault:
             raise _Ended(self._show(binding, oracle)) from None
+        except TooLong as stop:
+            if limit is None:
+                raise _Ended(self._undecided(stop)) from None
+            self.machine.forget()
+            raise
         except Undecided as stop:
-            if limit is not None:
-                raise
             raise _Ended(self._undecided(stop)) from None
 
     def _lead(self) -> None:
@@ -159,17 +162,18 @@ class _Check:
         binding = Binding(attempt.symbols, attempt.place, 0.0)
         try:
             self._one(binding, ChoosingOracle(self.bindings, (), attempt.memory), LONGEST)
-        except Undecided as stop:
+        except TooLong as stop:
             self.too_long.setdefault(goal.decision, stop)
 
     def _follow(self, binding: Binding, oracle: Oracle, record: bool = False, limit: int | None = None) -> Machine:
         """One run; repeated with a finer partition as long as lanes part that were taken together."""
+        fresh: list[tuple[Decision, int, int, int]] = []
         while True:
             machine: Machine = self.program.level.machine(
                 self.program, self.partition, binding.symbols, binding.place, oracle, record
             )
             self.machine = machine
-            machine.limit = limit
+            machine.limit, machine.fresh = limit, fresh
             try:
                 machine.execute()
             except Refine as parting:
@@ -199,7 +203,7 @@ class _Check:
             if not seen.trips or (not seen.constant and len(seen.trips) < 2):
                 times = f"only {seen.trips[0]} times" if seen.trips else "never reached"
                 return self._undecided(Undecided(f"no input was found that varies this loop ({times})", loop.op))
-        goal = next(self.decisions.goals(), None)
+        goal = next(self.decisions.required(), None)
         if goal is not None:
             return self._undecided(self._missing(goal))
         taken = assumptions(self.kernel, self.program.slice)
@@ -211,7 +215,9 @@ class _Check:
 
     def _missing(self, goal: Goal) -> Undecided:
         decision = goal.decision
-        taken = goal.side == TRUE_SIDE
+        taken = bool(goal.side)
+        if decision.what == "place":
+            return Undecided("it is not shown that this place lies inside for all inputs", decision.op)
         ways = {
             "branch": ("leads into this branch", "leads past this branch"),
             "loop": ("enters this loop", "skips this loop"),

@@ -1,15 +1,17 @@
 """Both sides of every decision: which ones no run has taken, inputs that should lead there, and what cannot be led to.
 
 A decision is a branch, a loop (entered or not), a choice between two values, a comparison whose outcome is used as a
-value. Each warp that comes to one must have taken both sides, or a side must be impossible (intervals.py), or the
-verdict is not decided. Inputs for a side that is missing are solved for from a run that came to the decision and took
-the other side: the condition, and what lies around it, over symbols, the block's place and scalars of memory.
+value, a place. Each thread that comes to one must have taken both sides, or a side must be impossible (intervals.py,
+relations.py), or the verdict is not decided. Inputs for a side that is missing are solved for from a run that came to
+the decision and took the other side: the condition, and what lies around it, over symbols, the block's place and
+scalars of memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,9 @@ from croq.ir.hw import Section
 from croq.ir.scalar import Binary, For, If, Select, Unary, While
 from croq.verify import progressions as sets
 from croq.verify.bindings import agreeing, agrees
-from croq.verify.intervals import Intervals, type_range
+from croq.verify.intervals import Threads, type_range
 from croq.verify.leaves import Get, Leaf, Unsolved
-from croq.verify.program import BOTH_SIDES, FALSE_SIDE, TRUE_SIDE, Decision, Program, Sample
+from croq.verify.program import Decision, Program, Sample
 from croq.verify.progressions import FAR, Domain
 from croq.verify.relations import Relations
 from croq.verify.solve import FALSE, TRUE, Solver
@@ -32,15 +34,16 @@ MOST_PLACE = 1 << 20  # blocks along one axis that a run is placed in
 
 @dataclass(frozen=True)
 class Goal:
-    """A side of a decision that a warp has come to and not taken."""
+    """A side (1: true, 0: false) of a decision that a thread has come to and not taken."""
 
     decision: Decision
-    warp: int
     side: int
+    warp: int
+    lane: int
 
     @property
     def missing(self) -> bool:
-        return not self.decision.seen[self.warp] & self.side
+        return bool(self.decision.missing(self.side, self.warp) >> self.lane & 1)
 
 
 @dataclass(frozen=True)
@@ -61,17 +64,21 @@ class Decisions:
         self.program, self.solver = program, solver
         self.kernel = program.kernel
         self.expressions = solver.expressions
-        self.intervals = Intervals(program, self.expressions)
+        self.intervals = program.intervals
         self._users = _users(program)
         self._asked = [d for d in program.decisions if self._matters(d)]
-        self._impossible: dict[tuple[Decision, int, int], bool] = {}
-        self._relations: dict[int, Relations] = {}
+        self._impossible: dict[tuple[Decision, int, Threads], bool] = {}
+        self._relations: dict[Threads, Relations] = {}
 
     def _matters(self, decision: Decision) -> bool:
         """Whether inputs decide it; and of comparisons those that are used as values: branches are counted as such."""
         if not self.expressions.inputs([decision.condition], control=True):
             return False
         return decision.what != "comparison" or not self._only_control(decision.condition)
+
+    def required(self) -> Iterator[Goal]:
+        """What is missing that must not be: which slot inputs choose is only tried."""
+        return (goal for goal in self.goals() if goal.decision.what != "slot")
 
     def _only_control(self, value: Value) -> bool:
         for op in self._users.get(value, []):
@@ -84,37 +91,46 @@ class Decisions:
 
     # ------------------------------------------------------------------------------------------------------- goals
     def goals(self) -> Iterator[Goal]:
-        """What is still missing, outer decisions first."""
+        """What is still missing, outer decisions first; of the lanes of a warp one: its last, its first, or another."""
         for decision in self._asked:
-            for warp, seen in enumerate(decision.seen):
-                for side in (TRUE_SIDE, FALSE_SIDE):
-                    if seen and not seen & side and not self.impossible(decision, warp, side):
-                        yield Goal(decision, warp, side)
+            for warp, side in product(range(self.program.warps), (1, 0)):
+                for lane in self._lanes(decision, side, warp):
+                    if not self.impossible(decision, side, (WARP * warp + lane, WARP * warp + lane + 1)):
+                        yield Goal(decision, side, warp, lane)
+                        break
 
-    def impossible(self, decision: Decision, warp: int, side: int) -> bool:
-        """Whether no input at all leads the warp to the side."""
-        key = (decision, warp, side)
+    def _lanes(self, decision: Decision, side: int, warp: int) -> list[int]:
+        missing = decision.missing(side, warp)
+        if not missing or self.impossible(decision, side, (WARP * warp, WARP * (warp + 1))):
+            return []
+        found = [lane for lane in range(WARP) if missing >> lane & 1]
+        if not self.program.lanes.vary(decision.condition):
+            return found[:1]
+        return [found[-1], *found[:-1]]
+
+    def impossible(self, decision: Decision, side: int, threads: Threads) -> bool:
+        """Whether no input at all leads one of the threads to the side."""
+        key = (decision, side, threads)
         if key not in self._impossible:
-            if warp not in self._relations:
-                self._relations[warp] = Relations(self.program, self.intervals, warp)
-            relations = self._relations[warp]
+            if threads not in self._relations:
+                self._relations[threads] = Relations(self.program, self.intervals, threads)
+            relations = self._relations[threads]
             shown = relations.never_runs if isinstance(decision.op, For) else relations.never
-            self._impossible[key] = shown(decision.condition, side == TRUE_SIDE, decision.op)
+            self._impossible[key] = shown(decision.condition, bool(side), decision.op)
         return self._impossible[key]
 
     def attempts(self, goal: Goal) -> Iterator[Attempt]:
         """Inputs to try, those most like a run that came to the decision first."""
-        decision = goal.decision
-        samples = decision.samples.get((goal.warp, BOTH_SIDES - goal.side), [])
-        for sample in samples:
-            yield from self._from(sample, goal)
+        for sample in goal.decision.samples.get((1 - goal.side, goal.warp), []):
+            if sample.lanes >> goal.lane & 1:
+                yield from self._from(sample, goal)
 
     def _from(self, sample: Sample, goal: Goal) -> Iterator[Attempt]:
-        get = self._getter(sample, goal.warp)
+        get = self._getter(sample, goal)
         wanted = [_side(goal.decision, goal.side), *self._around(goal.decision.op, get)]
         leaves = [leaf for leaf in self._ordered(wanted[0][0]) if self._free(leaf, sample)]
         for found in self.solver.find(wanted, leaves, get, lambda leaf: self._allowed(leaf)):
-            attempt = self._attempt(sample, found)
+            attempt = self._attempt(sample, goal.lane, found)
             if attempt is not None:
                 yield attempt
         yield from self._by_counter(sample, goal, get)
@@ -134,7 +150,7 @@ class Decisions:
             wanted = [(loop.count, sets.between(turn + 1, FAR))]
             leaves = [other for other in self._ordered(loop.count) if self._free(other, sample)]
             for found in self.solver.find(wanted, leaves, get, lambda other: self._allowed(other)):
-                attempt = self._attempt(sample, found)
+                attempt = self._attempt(sample, goal.lane, found)
                 if attempt is not None:
                     yield attempt
 
@@ -176,7 +192,7 @@ class Decisions:
                     yield outer.count, sets.between(1, FAR)
             outer_of = outer
 
-    def _getter(self, sample: Sample, warp: int) -> Get:
+    def _getter(self, sample: Sample, goal: Goal) -> Get:
         names, lanes = self.program.names, self.program.lanes
 
         def get(leaf: Leaf) -> int:
@@ -187,17 +203,17 @@ class Decisions:
                 return sample.place[name]
             fixed = lanes.fixed(name)
             if fixed is not None:
-                return int(fixed[warp * WARP + sample.lane])
+                return int(fixed[goal.warp * WARP + goal.lane])
             found = sample.locals[names[name]]
             if isinstance(found, np.ndarray):
-                found = found[sample.lane].item()
+                found = found[goal.lane].item()
             if not isinstance(found, int):
                 raise Unsolved
             return int(found)
 
         return get
 
-    def _attempt(self, sample: Sample, found: dict[Leaf, int]) -> Attempt | None:
+    def _attempt(self, sample: Sample, lane: int, found: dict[Leaf, int]) -> Attempt | None:
         symbols, place = dict(sample.symbols), list(sample.place)
         memory = dict(sample.memory)
         chosen = {name for kind, name in found if kind == "symbol"}
@@ -208,7 +224,7 @@ class Decisions:
                 place[name] = value
             else:
                 at = sample.reads[name]
-                memory[at[sample.lane] if isinstance(at, list) else at] = value
+                memory[at[lane] if isinstance(at, list) else at] = value
         return self._placed(agreeing(self.kernel, symbols, chosen), place, memory)
 
     def _placed(self, symbols: dict[str, int], place: list[int], memory: dict[tuple[Any, ...], int]) -> Attempt | None:
@@ -231,8 +247,8 @@ class Decisions:
 
 def _side(decision: Decision, side: int) -> tuple[Value, Domain]:
     if isinstance(decision.op, For):
-        return decision.condition, sets.between(1, FAR) if side == TRUE_SIDE else sets.between(-FAR, 0)
-    return decision.condition, TRUE if side == TRUE_SIDE else FALSE
+        return decision.condition, sets.between(1, FAR) if side else sets.between(-FAR, 0)
+    return decision.condition, TRUE if side else FALSE
 
 
 def _ops(block: Any) -> Iterable[Op]:

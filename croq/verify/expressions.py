@@ -34,10 +34,9 @@ def _decide(coder: Coder, op: Op, mask: str) -> None:
         elif op.op in ("min", "max"):
             relations: tuple[tuple[scalar.BinaryOp, str], ...] = (("lt", "<"), ("gt", ">"))
             for relation, sign in relations:  # where both are equal, neither is chosen
-                chosen = scalar.Binary(relation, op.left, op.right, Value("bool"))
-                coder.slice.definition[chosen.result] = chosen
+                chosen = coder.made(relation, op.left, op.right, "bool")
                 text = f"{coder.value(op.left)} {sign} {coder.value(op.right)}"
-                coder.decide(op, chosen.result, "choice", text, mask)
+                coder.decide(op, chosen, "choice", text, mask)
 
 
 def _expression(coder: Coder, op: Op) -> str:
@@ -53,7 +52,7 @@ def _expression(coder: Coder, op: Op) -> str:
         operand = coder.value(op.operand)
         if op.op == "lnot":
             return f"lnot({operand})"
-        return _narrow(f"({'-' if op.op == 'neg' else '~'}{operand})", op.result.type)
+        return _narrow(coder, f"({'-' if op.op == 'neg' else '~'}{operand})", op.result)
     if isinstance(op, scalar.Select):
         return f"select({coder.value(op.condition)}, {coder.value(op.then)}, {coder.value(op.otherwise)})"
     if isinstance(op, scalar.Cast):
@@ -71,13 +70,16 @@ def _binary(coder: Coder, op: scalar.Binary) -> str:
     if divides:
         return f"({left} {'//' if op.op == 'div' else '%'} {right})"
     text = values.TEXT[op.op].format(left, right)
-    return _narrow(text, op.result.type) if op.op in ("add", "sub", "mul", "shl") else text
+    return _narrow(coder, text, op.result) if op.op in ("add", "sub", "mul", "shl") else text
 
 
 def _vary(coder: Coder, *operands: Value) -> bool:
     return any(coder.analysis.vary(v) for v in operands)
 
 
-def _narrow(text: str, type_: str) -> str:
-    mask = values.unsigned_mask(type_)
-    return text if mask is None else f"({text} & {mask})"
+def _narrow(coder: Coder, text: str, result: Value) -> str:
+    """Reduced to the type's width, where the value may leave it."""
+    mask = values.unsigned_mask(result.type)
+    if mask is not None:
+        return f"({text} & {mask})"
+    return f"wrap({text}, {result.type!r})" if coder.program.widths.wraps(result) else text

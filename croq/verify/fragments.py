@@ -23,12 +23,13 @@ from croq.ir.scalar import (
     VarSet,
     While,
 )
-from croq.verify.program import Coder, Site, is_shared
-from croq.verify.slicing import invariant
+from croq.verify.program import Coder, Site
+from croq.verify.slicing import invariant, is_shared
 from croq.verify.tensor import Registers, RegisterUse
 
 Kind = str  # "read", "write" or "declare"
 MapOp = hw.RegMap | tile.FragMap
+COLLECTIVE = (hw.RegShuffleReduce,)  # shuffles take the whole warp
 IN_MAPS = (
     FragRead, FragWrite, LoadElement, StoreElement, VarDeclare, VarGet, VarSet, If, For, While, Break, Continue
 )  # fmt: skip
@@ -84,6 +85,8 @@ def flush(coder: Coder, ops: list[Op], mask: str) -> None:
         extra = f", ({', '.join(dynamic)},)" if dynamic else ""
         coder.line(f"S.registers(W, {mask}, {name}{extra})")
     for op in ops:
+        if isinstance(op, COLLECTIVE) or (isinstance(op, hw.RegStore) and op.method == "stmatrix"):
+            coder.line(f"S.converged(W, {mask}, {coder.site(op, op.NAME)})")
         if isinstance(op, MapOp):
             _inner_calls(coder, op, mask)
             _map_accesses(coder, op, mask)
@@ -160,15 +163,19 @@ def _map_accesses(coder: Coder, op: MapOp, mask: str) -> None:
             picks.append(iterators.get(index, -1))
             given.append("0" if index in iterators else coder.value(index))
         layout = op.domain.frag.layout
-        site = coder.site(access, "element", within=op, view=view, write=write, layout=layout, picks=picks)
+        always = any(access in region.ops for region in op.regions())  # conditions inside a map are not followed
+        shape = op.domain.frag.shape if always else None
+        site = coder.site(access, "element", within=op, view=view, write=write, layout=layout, picks=picks, shape=shape)
         if layout is None and picks is not None and -1 not in picks:
             coder.program.sites[-1].objects["owner"] = ("map", op.domain.frag.shape, tuple(picks))
             starts = coder.tuple_of(view.offsets)
             coder.line(f"S.owned_tile(W, {mask}, {site}, {coder.value(view.slot)}, {starts})")
             continue
         if layout is None or picks is None:
-            starts = coder.tuple_of(0 if isinstance(o, Value) and o in inner else o for o in view.offsets)
-            slot = "UNKNOWN" if view.slot in inner else coder.value(view.slot)
+            moving = [isinstance(o, Value) and (o in inner or o in iterators) for o in view.offsets]
+            coder.program.sites[-1].objects["anywhere"] = any(moving)
+            starts = coder.tuple_of(0 if moves else o for moves, o in zip(moving, view.offsets, strict=True))
+            slot = "UNKNOWN" if view.slot in inner or view.slot in iterators else coder.value(view.slot)
             coder.line(f"S.somewhere(W, {mask}, {site}, {slot}, {starts})")
             continue
         place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, ({''.join(g + ', ' for g in given)})"

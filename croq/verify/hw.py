@@ -12,7 +12,8 @@ from croq.ir.scalar import Call, Cpp, FragDeclare, LoadElement, StoreElement
 from croq.ir.types import BYTES
 from croq.verify.fragments import called, flush, shared_accesses
 from croq.verify.machine import Machine
-from croq.verify.program import Coder, Level, every_warpgroup, global_load, is_shared, thread_bit
+from croq.verify.program import Coder, Level, every_warpgroup, global_load, thread_bit
+from croq.verify.slicing import is_shared
 
 
 def _elect(coder: Coder, op: hw.Elect, mask: str) -> None:

@@ -1,7 +1,7 @@
 """What a scalar can be at all: bounds that hold for every input, so that a side of a branch can be shown to be empty.
 
-Sound, unlike the search for inputs: a sum that may leave its type is anything of its type, a variable anything that is
-ever put into it.
+Unlike the search for inputs this must be sound: a sum that may leave its type is anything of its type, a variable
+anything that reaches it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from croq.ir.core import Value
+from croq.ir.objects import Kernel
 from croq.ir.scalar import (
     Binary,
     BlockIndex,
@@ -22,10 +23,10 @@ from croq.ir.scalar import (
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Atom, Dim
 from croq.verify.leaves import Expressions
-from croq.verify.program import Program
-from croq.verify.values import WARP
+from croq.verify.slicing import Lanes
 
 Range = tuple[int, int]
+Threads = tuple[int, int]  # first, and one behind the last
 FAR = 1 << 64
 EXTENT = 1 << 30  # of arrays, as far as anything is shown of all of them
 
@@ -40,12 +41,13 @@ def type_range(name: str) -> Range:
 
 
 class Intervals:
-    """Bounds of scalars in the threads of one warp, or (`warp` None) in all."""
+    """Bounds of scalars in a range of threads, or (`threads` None) in all."""
 
-    def __init__(self, program: Program, expressions: Expressions) -> None:
-        self.program, self.kernel, self.expressions = program, program.kernel, expressions
-        self._known: dict[tuple[Value, int | None], Range] = {}
-        self._wrapping: set[tuple[Value, int | None]] = set()
+    def __init__(self, kernel: Kernel, lanes: Lanes, expressions: Expressions, most: int = EXTENT) -> None:
+        self.most = most  # extent of an array
+        self.kernel, self.lanes, self.expressions = kernel, lanes, expressions
+        self._known: dict[tuple[Value, Threads | None], Range] = {}
+        self._wrapping: set[tuple[Value, Threads | None]] = set()
         self._open: set[Value] = set()
         self._extents = set(self.kernel.symbols())
         self._symbols = self._required()
@@ -67,9 +69,9 @@ class Intervals:
         return found
 
     def symbol(self, name: str, type_: str = "s32") -> Range:
-        """An extent is positive, and taken to be no more than `EXTENT`."""
+        """An extent is positive, and taken to be no more than `most`."""
         lo, hi = self.input(name, type_)
-        return lo, min(hi, EXTENT) if name in self._extents else hi
+        return lo, min(hi, self.most) if name in self._extents else hi
 
     def input(self, name: str, type_: str = "s32") -> Range:
         """What a size or a parameter may be given as."""
@@ -96,20 +98,20 @@ class Intervals:
         found = _RULES[atom.op](a, b)
         return found if found is not None else (-FAR, FAR)
 
-    def wraps(self, value: Value, warp: int | None = None) -> bool:
+    def wraps(self, value: Value, threads: Threads | None = None) -> bool:
         """Whether the value's operation may leave its type."""
-        self.of(value, warp)
-        return (value, warp) in self._wrapping
+        self.of(value, threads)
+        return (value, threads) in self._wrapping
 
-    def of(self, value: Value, warp: int | None = None) -> Range:
-        key = (value, warp)
+    def of(self, value: Value, threads: Threads | None = None) -> Range:
+        key = (value, threads)
         if key in self._known:
             return self._known[key]
         full = type_range(value.type)
         if value in self._open:
             return full
         self._open.add(value)
-        lo, hi = self._fixed(value, warp) or self._compute(value, warp)
+        lo, hi = self._fixed(value, threads) or self._compute(value, threads)
         self._open.discard(value)
         if lo < full[0] or hi > full[1]:
             self._wrapping.add(key)
@@ -119,17 +121,17 @@ class Intervals:
         self._known[key] = (lo, hi)
         return lo, hi
 
-    def _fixed(self, value: Value, warp: int | None) -> Range | None:
+    def _fixed(self, value: Value, threads: Threads | None) -> Range | None:
         """Where threads alone decide it."""
-        found = self.program.lanes.fixed(value)
+        found = self.lanes.fixed(value)
         if found is None:
             return None
         row = found[: self.kernel.threads]
-        if warp is not None:
-            row = row[warp * WARP : (warp + 1) * WARP]
+        if threads is not None:
+            row = row[threads[0] : threads[1]]
         return int(row.min()), int(row.max())
 
-    def _compute(self, value: Value, warp: int | None) -> Range:
+    def _compute(self, value: Value, threads: Threads | None) -> Range:
         op = self.expressions.definition.get(value)
         full = type_range(value.type)
         if isinstance(op, Symbol):
@@ -137,22 +139,53 @@ class Intervals:
         if isinstance(op, BlockIndex):
             return 0, max(0, self.dim(self.kernel.grid[op.axis])[1] - 1)
         if isinstance(op, For):
-            return 0, max(0, self.of(op.count, warp)[1] - 1)
+            return 0, max(0, self.of(op.count, threads)[1] - 1)
         if isinstance(op, VarGet):
-            return _hull(*(self.of(v, warp) for v in self.expressions.given(op)))
+            return self._variable(op, threads)
         if isinstance(op, Select):
-            return _hull(self.of(op.then, warp), self.of(op.otherwise, warp))
+            return _hull(self.of(op.then, threads), self.of(op.otherwise, threads))
         if isinstance(op, Cast) and op.operand.type in (*INTEGERS, "bool") and value.type != "bool":
-            return self.of(op.operand, warp)
+            return self.of(op.operand, threads)
         if isinstance(op, Unary):
-            lo, hi = self.of(op.operand, warp)
+            lo, hi = self.of(op.operand, threads)
             return {"neg": (-hi, -lo), "not": (~hi, ~lo), "lnot": (1 - hi, 1 - lo)}[op.op]
         if isinstance(op, Binary) and op.left.type in (*INTEGERS, "bool"):
-            return self._binary(op, full, warp)
+            return self._binary(op, full, threads)
         return full
 
-    def _binary(self, op: Binary, full: Range, warp: int | None) -> Range:
-        a, b = self.of(op.left, warp), self.of(op.right, warp)
+    def _variable(self, op: VarGet, threads: Threads | None) -> Range:
+        """One of what it may hold. Where it is counted up (or down) from there, that is one of its bounds: a counter is
+        taken not to wrap."""
+        least, most = type_range(op.result.type)
+        found: list[Range] = []
+        up = down = False
+        for value in self.expressions.given(op):
+            step = self._step(op, value, threads)
+            if step is None:
+                found.append(self.of(value, threads))
+                continue
+            up, down = up or step[1] > 0, down or step[0] < 0
+        if not found:
+            return least, most
+        lo, hi = _hull(*found)
+        return (least if down else lo), (most if up else hi)
+
+    def _step(self, get: VarGet, value: Value, threads: Threads | None) -> Range | None:
+        """By how much a change of the variable changes it; None where it is no such change."""
+        op = self.expressions.definition.get(value)
+        if not isinstance(op, Binary) or op.op not in ("add", "sub"):
+            return None
+        left, right = (self.expressions.definition.get(v) for v in (op.left, op.right))
+        if isinstance(left, VarGet) and left.var is get.var:
+            lo, hi = self.of(op.right, threads)
+        elif isinstance(right, VarGet) and right.var is get.var and op.op == "add":
+            lo, hi = self.of(op.left, threads)
+        else:
+            return None
+        return (lo, hi) if op.op == "add" else (-hi, -lo)
+
+    def _binary(self, op: Binary, full: Range, threads: Threads | None) -> Range:
+        a, b = self.of(op.left, threads), self.of(op.right, threads)
         if op.op in _COMPARED:
             return _COMPARED[op.op](a[0] - b[1], a[1] - b[0])
         rule = _RULES.get(op.op)

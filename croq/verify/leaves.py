@@ -22,8 +22,7 @@ from croq.ir.scalar import (
     While,
 )
 from croq.ir.types import INTEGERS
-from croq.verify.program import Program, is_shared
-from croq.verify.slicing import control_values
+from croq.verify.slicing import Slice, control_values, is_shared
 from croq.verify.values import BINARY, convert, lnot, wrap
 
 Leaf = tuple[str, Any]  # ("symbol", name), ("block", axis), ("load", Value), ("other", Value)
@@ -37,9 +36,9 @@ class Unsolved(Exception):
 class Expressions:
     """The arithmetic of a kernel, as functions of its leaves."""
 
-    def __init__(self, program: Program) -> None:
-        self.slice = program.slice
-        self.definition = program.slice.definition
+    def __init__(self, slice_: Slice) -> None:
+        self.slice = slice_
+        self.definition = slice_.definition
         self._leaves: dict[Value, frozenset[Leaf]] = {}
         self._reach: dict[Value, frozenset[Leaf]] = {}
         self._reaching: dict[VarGet, list[VarDeclare | VarSet]] = {}

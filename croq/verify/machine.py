@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from croq.ir.objects import Buffer, Layout, View
 from croq.verify.barrier_faults import deadlock, partial
 from croq.verify.device_text import Nature
+from croq.verify.explain import outside
 from croq.verify.program import Program, Site
 from croq.verify.state import Oracle, Warp
 from croq.verify.tensor import Tensor
@@ -117,16 +118,28 @@ class Machine(Tensor):
             coordinates[p] if p >= 0 else np.full(coordinates[0].shape, f) for p, f in zip(picks, fixed, strict=True)
         ]
         inside = np.ones(coordinates[0].shape, dtype=np.bool_)
+        held = np.full(inside.shape, site.objects["shape"] is not None)
+        for at_d, full in zip(coordinates, site.objects["shape"] or (), strict=False):
+            held &= at_d < full
         places = []
         for d, (start, full) in enumerate(zip(at, view.root.shape, strict=True)):
             place = index[view.kept.index(d)] + start if d in view.kept else np.full(inside.shape, start)
             inside &= (place >= 0) & (place < full)
             places.append(place)
+        if (held & ~inside).any():
+            first = np.argwhere(held & ~inside)[0]
+            raise outside(self, view, tuple(int(p[tuple(first)]) for p in places), (1,) * len(places), site, warp)
         return self.regions.points(view.root, [p[inside] for p in places]) or 0
 
     def somewhere(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
-        """An access at a place that is not followed: anywhere in the view."""
-        self.together_tile(warp, mask, site, slot, starts)
+        """An access at a place that is not followed: anywhere in the view, or in all of the buffer's slot."""
+        if not site.objects["anywhere"]:
+            self.together_tile(warp, mask, site, slot, starts)
+            return
+        warp.counts[site] = warp.counts.get(site, 0) + 1
+        for agent in self.acting(warp, mask):
+            tile = self.tile(site.objects["view"], slot, agent, site, warp)
+            self.generic(warp, agent, site, tile, tile.whole, site.objects["write"], ("together", site.op))
 
     def owned_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
         """Every thread touches the elements that it owns, of a tile spread over fragments of one shape."""

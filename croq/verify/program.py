@@ -25,7 +25,10 @@ from croq.verify import values
 from croq.verify.assumptions import written
 from croq.verify.device_text import DeviceText
 from croq.verify.expressions import pure
-from croq.verify.slicing import Lanes, Slice, invariant
+from croq.verify.intervals import FAR, Intervals
+from croq.verify.leaves import Expressions
+from croq.verify.places import decide_places
+from croq.verify.slicing import Lanes, Slice, invariant, is_shared
 from croq.verify.values import WARP
 
 
@@ -64,26 +67,45 @@ class Sample:
     memory: dict[tuple[Any, ...], int]  # scalars of global memory that were read
     locals: dict[str, Any]
     reads: dict[Value, Any]  # where each scalar was read last: one place, or one a lane
-    lane: int
+    lanes: int  # those that took the side
 
 
-FALSE_SIDE, TRUE_SIDE, BOTH_SIDES = 1, 2, 3
 MOST_SAMPLES = 6
 
 
 @dataclass(eq=False)
 class Decision:
-    """Something that has two sides: a branch, whether a loop is entered, a choice, a comparison.
+    """Something that has two sides: a branch, whether a loop is entered, a choice, a comparison, a place inside or not.
 
-    `seen`: of each warp the sides that some run took (bits). `samples`: of each warp and side, how it came to it, as
-    long as the other side is missing.
+    Of each side (0: false, 1: true) and warp: `taken` are the lanes that some run led there, `samples` how.
     """
 
     op: Op
     condition: Value  # of a loop its count
-    what: str  # "branch", "loop", "choice", "comparison"
-    seen: list[int]
-    samples: dict[tuple[int, int], list[Sample]] = field(default_factory=dict)
+    what: str  # "branch", "loop", "choice", "comparison", "place", "slot"
+    warps: list[int]  # the lanes that exist
+    taken: tuple[list[int], list[int]] = field(init=False)
+    samples: dict[tuple[int, int], list[Sample]] = field(default_factory=dict)  # by side and warp
+    done: list[bool] = field(init=False)  # all lanes of the warp have taken both sides
+
+    def __post_init__(self) -> None:
+        self.taken = ([0] * len(self.warps), [0] * len(self.warps))
+        self.done = [False] * len(self.warps)
+
+    def missing(self, side: int, warp: int) -> int:
+        """Lanes that have come here and never taken the side."""
+        return self.taken[1 - side][warp] & ~self.taken[side][warp]
+
+    def take(self, side: int, warp: int, lanes: int) -> int:
+        """Give those that are new."""
+        new = lanes & ~self.taken[side][warp]
+        self.taken[side][warp] |= new
+        self.done[warp] = self.taken[0][warp] == self.taken[1][warp] == self.warps[warp]
+        return new
+
+    def forget(self, side: int, warp: int, lanes: int) -> None:
+        self.taken[side][warp] &= ~lanes
+        self.done[warp] = False
 
 
 @dataclass(eq=False)
@@ -124,10 +146,6 @@ class Level:
         return self.rule(type(op)) in ("followed", None)
 
 
-def is_shared(view: object) -> bool:
-    return isinstance(view, View) and isinstance(view.root, Buffer) and view.root.storage == "shared"
-
-
 class Program:
     """A kernel made ready to be followed many times."""
 
@@ -137,6 +155,9 @@ class Program:
         self.warps = -(-kernel.threads // WARP)
         self.slice = Slice(kernel, level.protocol, level.operands)
         self.lanes = Lanes(self.slice)
+        self.expressions = Expressions(self.slice)
+        self.intervals = Intervals(kernel, self.lanes, self.expressions)
+        self.widths = Intervals(kernel, self.lanes, self.expressions, most=FAR)
         self.sites: list[Site] = []
         self.loops: list[Loop] = []
         self.loads: list[Load] = []
@@ -233,14 +254,27 @@ class Coder:
             return self.constant(value, fixed)
         return self.program.names.get(value, "UNKNOWN")
 
+    def made(self, name: scalar.BinaryOp, left: Value, right: Value, type_: str) -> Value:
+        """A value that the kernel does not compute, to ask about."""
+        op = scalar.Binary(name, left, right, Value(type_))
+        self.slice.definition[op.result] = op
+        return op.result
+
+    def number(self, value: int) -> Value:
+        op = scalar.Const(value, Value("s64"))
+        self.slice.definition[op.result] = op
+        return op.result
+
     def decide(self, op: Op, condition: Value, what: str, text: str, mask: str) -> None:
         """Record which sides of a decision the lanes of `mask` take. Where threads alone decide, all is followed."""
         if self.analysis.fixed(condition) is not None:
             return
-        decision = Decision(op, condition, what, [0] * self.program.warps)
+        threads = self.kernel.threads
+        warps = [(1 << min(WARP, threads - first)) - 1 for first in range(0, threads, WARP)]
+        decision = Decision(op, condition, what, warps)
         self.program.decisions.append(decision)
         name = self.name_global("d", decision)
-        self.line(f"if {name}.seen[W.index] != 3: S.decide({name}, W, {mask}, {text})")
+        self.line(f"if not {name}.done[W.index]: S.decide({name}, W, {mask}, {text})")
 
     def tuple_of(self, items: Iterable[Value | int | None]) -> str:
         parts = [self.value(item) for item in items]
@@ -282,6 +316,8 @@ class Coder:
                 self.op(inner, mask)
         if type(op) in level.registers:
             self.pending.append(op)
+        if op in self.slice.protocol:
+            decide_places(self, op, mask)
         translator = level.translators.get(type(op)) or _COMMON.get(type(op))
         if translator is not None:
             if type(op) not in level.registers:

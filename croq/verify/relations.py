@@ -24,7 +24,7 @@ from croq.ir.objects import Kernel
 from croq.ir.scalar import Binary, BlockIndex, Cast, For, If, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Atom, Dim, Monomial
-from croq.verify.intervals import Intervals, Range, type_range
+from croq.verify.intervals import Intervals, Range, Threads, type_range
 from croq.verify.program import Program
 
 DEPTH = 4
@@ -34,10 +34,10 @@ _HOST = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 class Relations:
-    """Facts for one warp."""
+    """Facts for a range of threads."""
 
-    def __init__(self, program: Program, intervals: Intervals, warp: int) -> None:
-        self.program, self.intervals, self.warp = program, intervals, warp
+    def __init__(self, program: Program, intervals: Intervals, threads: Threads) -> None:
+        self.program, self.intervals, self.threads = program, intervals, threads
         self.kernel: Kernel = program.kernel
         self.expressions = intervals.expressions
         self.definition = program.slice.definition
@@ -60,7 +60,7 @@ class Relations:
         return self._nonnegative(Dim.of(0) - dim if outcome else dim - 1, list(self._given(at)))
 
     def _never(self, value: Value, outcome: bool, given: list[Dim]) -> bool:
-        lo, hi = self.intervals.of(value, self.warp)
+        lo, hi = self.intervals.of(value, self.threads)
         if (hi < 1) if outcome else (lo > 0):
             return True
         op = self.definition.get(value)
@@ -92,7 +92,7 @@ class Relations:
     def _write(self, value: Value) -> Dim | None:
         if value.type not in INTEGERS:
             return None
-        lo, hi = self.intervals.of(value, self.warp)
+        lo, hi = self.intervals.of(value, self.threads)
         if lo == hi:
             return Dim.of(lo)
         op = self.definition.get(value)
@@ -103,7 +103,7 @@ class Relations:
         if isinstance(op, For):
             count = self.dim(op.count)
             return self._opaque(f"turn {id(value)}", (lo, hi), [] if count is None else [count - 1])
-        if isinstance(op, Binary) and not self.intervals.wraps(value, self.warp):
+        if isinstance(op, Binary) and not self.intervals.wraps(value, self.threads):
             found = self._combined(op)
             if found is not None:
                 return found
@@ -116,7 +116,7 @@ class Relations:
         return self._opaque(f"value {id(value)}", (lo, hi), [])
 
     def _fits(self, op: Cast) -> bool:
-        lo, hi = self.intervals.of(op.operand, self.warp)
+        lo, hi = self.intervals.of(op.operand, self.threads)
         least, most = type_range(op.result.type)
         return least <= lo and hi <= most
 
@@ -136,12 +136,12 @@ class Relations:
             return left - right
         if op.op == "mul":
             return left * right
-        (least, _), (divisor, _) = self.intervals.of(op.left, self.warp), self.intervals.of(op.right, self.warp)
+        (least, _), (divisor, _) = self.intervals.of(op.left, self.threads), self.intervals.of(op.right, self.threads)
         if op.op in ("div", "cdiv", "mod") and least >= 0 and divisor > 0:
             found: Dim = getattr(left, op.op)(right)
             return found
         if op.op in ("min", "max"):
-            made = self._opaque(f"value {id(op.result)}", self.intervals.of(op.result, self.warp), [])
+            made = self._opaque(f"value {id(op.result)}", self.intervals.of(op.result, self.threads), [])
             sign = 1 if op.op == "min" else -1
             self._facts[f"value {id(op.result)}"] = [(side - made) * sign for side in (left, right)]
             return made

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Elect, RegMap, Section
-from croq.ir.objects import Kernel, Variable
+from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.scalar import (
     Binary,
     Break,
@@ -35,6 +35,10 @@ from croq.ir.tile import FragMap
 from croq.verify.values import BINARY, WARP, convert, lnot
 
 MAPS = (RegMap, FragMap)  # their bodies run once an element: taken as one operation
+
+
+def is_shared(view: object) -> bool:
+    return isinstance(view, View) and isinstance(view.root, Buffer) and view.root.storage == "shared"
 
 
 def walk(block: Block) -> Iterator[Op]:

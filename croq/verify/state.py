@@ -23,10 +23,7 @@ from croq.ir.objects import Buffer, Event, Param
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
 from croq.verify.program import (
-    BOTH_SIDES,
-    FALSE_SIDE,
     MOST_SAMPLES,
-    TRUE_SIDE,
     Decision,
     Load,
     Loop,
@@ -101,6 +98,7 @@ class State:
         self.fences: list[list[int]] = [[] for _ in range(self.agents)]
         self.ready: deque[Warp] = deque()
         self.work = 0
+        self.fresh: list[tuple[Decision, int, int, int]] = []  # sides that no run took before this one
         self.fuel = FUEL
         self.limit: int | None = None  # operations after which the run is given up
 
@@ -201,6 +199,11 @@ class State:
         site.objects["taken" if decided else "skipped"] = True
         return decided
 
+    def forget(self) -> None:
+        """The run did not come to its end: what it took has not been followed."""
+        for decision, side, warp, taken in self.fresh:
+            decision.forget(side, warp, taken)
+
     def uniform(self, loop: Loop, mask: int, condition: Scalar) -> bool:
         self.known(loop, condition)
         if isinstance(condition, np.ndarray):
@@ -231,24 +234,30 @@ class State:
         return self.oracle.value(self, load, (param.name, *map(int, at)), scope)
 
     def decide(self, decision: Decision, warp: Warp, mask: int, value: Scalar) -> None:
-        """Take down which sides are taken, and where the warp stood when it took only one of them."""
+        """Take down which sides are taken by whom, and where the warp stood when lanes took only one of them."""
         if value is UNKNOWN:
             return
         then, otherwise = split(mask, value)
-        sides = (TRUE_SIDE if then else 0) | (FALSE_SIDE if otherwise else 0)
-        decision.seen[warp.index] |= sides
-        if decision.seen[warp.index] == BOTH_SIDES:
-            return
-        samples = decision.samples.setdefault((warp.index, sides), [])
-        if len(samples) < MOST_SAMPLES and (len(samples) < 2 or samples[-2].memory is not self.oracle.values):
-            assert warp.run is not None
-            scope = getgeneratorlocals(warp.run)
-            lane = (mask & -mask).bit_length() - 1
-            place = (self.place[0], self.place[1], self.place[2])
-            reads = dict(warp.reads)
-            samples.append(Sample(self.sizes, place, self.oracle.values, scope, reads, lane))
+        for side, lanes_ in ((1, then), (0, otherwise)):
+            new = decision.take(side, warp.index, lanes_)
+            if new:
+                self.fresh.append((decision, side, warp.index, new))
+        for side, lanes_ in ((1, then), (0, otherwise)):
+            if lanes_ & decision.missing(1 - side, warp.index):
+                self._sample(decision, side, warp, lanes_)
 
-    # ------------------------------------------------------------------------------------------------------ helpers
+    def _sample(self, decision: Decision, side: int, warp: Warp, taking: int) -> None:
+        samples = decision.samples.setdefault((side, warp.index), [])
+        again = len(samples) >= 2 and samples[-2].memory is self.oracle.values
+        known = 0
+        for sample in samples:
+            known |= sample.lanes
+        if taking & ~known or (len(samples) < MOST_SAMPLES and not again):
+            assert warp.run is not None
+            place = (self.place[0], self.place[1], self.place[2])
+            scope = getgeneratorlocals(warp.run)
+            samples.append(Sample(self.sizes, place, self.oracle.values, scope, dict(warp.reads), taking))
+
     def number(self, value: Scalar, agent: int, what: str, op: Op) -> int:
         """The one value that the lanes of an agent have."""
         if value is UNKNOWN:

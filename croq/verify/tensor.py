@@ -81,6 +81,11 @@ class Tensor(Memory):
         warp.trace.append(site)
         self.work += 1
 
+    def converged(self, warp: Warp, mask: int, site: Site) -> None:
+        """An operation that all lanes of a warp execute together."""
+        if mask != warp.base:
+            raise partial(warp, site, "shuffles and stmatrix are executed by whole warps. PTX ISA, `.sync.aligned`")
+
     def wgmma_fence(self, warp: Warp, mask: int, site: Site) -> None:
         self.whole(warp, mask, site)
         warp.dirty.clear()

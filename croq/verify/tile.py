@@ -13,7 +13,8 @@ from croq.ir.types import ThreadSet
 from croq.verify.fragments import flush
 from croq.verify.hw import LEVEL as HW
 from croq.verify.hw import call, cpp, element, places, together
-from croq.verify.program import Coder, Level, is_shared, thread_bit
+from croq.verify.program import Coder, Level, thread_bit
+from croq.verify.slicing import is_shared
 from croq.verify.tile_machine import TileMachine, groups_of
 
 
@@ -63,12 +64,13 @@ def _trigger(coder: Coder, op: tile.EventTrigger, mask: str) -> None:
         threads = _threads(coder, op, mask)
         if threads is None:
             return
-        site, place = _event_site(coder, op, op.refs[0], "arrive")
         futures = ", ".join(coder.value(f) for f in op.after)
         leader = coder.constant(("thread", threads.first), thread_bit(threads.first, coder.program.warps * 32))
         inner = coder.new("m")
         coder.line(f"{inner} = {mask} & {leader}")
-        coder.line(f"if {inner}: S.event_after(W, {inner}, {site}, {place}, {futures})")
+        for ref in op.refs:
+            site, place = _event_site(coder, op, ref, "arrive")
+            coder.line(f"if {inner}: S.event_after(W, {inner}, {site}, {place}, {futures})")
         return
     for ref in op.refs:
         if _threads(coder, op, mask) is None:
@@ -100,8 +102,11 @@ def _move(coder: Coder, op: tile.TmaLoad | tile.TmaStore | tile.DmaCopy, mask: s
     kind = {tile.TmaLoad: "load", tile.TmaStore: "store"}.get(type(op), "copy")
     sides = [(view, view is op.dest) for view in (op.source, op.dest) if is_shared(view)]
     if op.future is not None:
-        for view, write in sides[-1:]:
-            _launch(coder, op, threads, view, write, kind, mask)
+        if len(sides) != 1:  # a future stands for one access
+            coder.unruled(op)
+            return
+        ((view, write),) = sides
+        _launch(coder, op, threads, view, write, kind, mask)
         return
     groups = _groups(coder, threads, [*op.source.values(), *op.dest.values()])
     _meet(coder, op, mask, groups, "in")

@@ -206,6 +206,37 @@ FAULTY: dict[str, tuple[str, str, str]] = {
         "E-6008",
         "= -500",
     ),
+    "slot by a quotient": (CHOSEN.format(slot="M / 4096", waited="wait e[1];"), "E-6010", "M = 8192"),
+    "slot of a list": (
+        LISTED.format(give="trigger e;", take="wait e;").replace(" s;", " s[4];").replace(" s.at", " s[task & 7].at"),
+        "E-6010",
+        "= 4",
+    ),
+    "element beyond the buffer": (pair(f"if (t < N) {{ s[3].at(t + N / 1000) = 1.0f; }} {GIVE}"), "E-6010", "N = 1000"),
+    "element of a loop": (
+        pair(f"foreach {{k}} in [M] {{ if (t == 0) s[3].at(k) = 1.0f; }} {GIVE}"),
+        "E-6010",
+        "M = 129",
+    ),
+    "slot that a size chooses for one role": (
+        pair("s[(M / 3000) & 1].at(t) = 1.0f; trigger e[0];", f"{USE}"),
+        "E-60",
+        "M = 3000",
+    ),
+    "two sizes that are large together": (guarded("M < 70000 || K < 80000 || N < 9"), "E-6008", "M = 70000, K = 80000"),
+    "one lane and a size": (
+        pair(
+            "s[0].at(t) = 1.0f; if (t != 5 || M < 30000) { s[1].at(t) = 1.0f; } trigger e[0];",
+            "wait e[0]; y.at(t) = s[1].at(127 - t);",
+        ),
+        "E-60",
+        "M = 30000",
+    ),
+    "all lanes of the last warp": (
+        pair("if (t < 96 || t + N < 20000) { s[0].at(t) = 1.0f; } trigger e[0];"),
+        "E-60",
+        "",
+    ),
     "some of the lanes": (pair("if (t + N < 100100) { s[0].at(t) = 1.0f; } trigger e[0];"), "E-60", ""),
 }
 
@@ -222,6 +253,15 @@ def test_fault_that_few_inputs_show_is_found_with_its_inputs(name: str, level: s
 
 
 RIGHT = {
+    "element of a loop inside the buffer": pair(
+        f"foreach {{k}} in [M] {{ if (t == 0 && k < 128) s[3].at(k) = 1.0f; }} {GIVE}"
+    ),
+    "place that a loop keeps inside": pair(
+        f"foreach {{k}} in [cdiv(M, 64)] {{ if (k * 64 + t < M && M <= 128) s[3].at(t) = 1.0f; }} {GIVE}"
+    ),
+    "counter that goes up": pair(
+        f"mutable s32 n = 0; foreach {{k}} in [M] {{ if (t == 0) s[n % 4].at(t) = 1.0f; n += 3; }} {GIVE}"
+    ),
     "threshold on both sides alike": pair(
         BRANCH.format("M > 1000"), "if (M > 1000) { wait e[0]; } else { wait e[1]; }"
     ),
@@ -257,6 +297,8 @@ def test_what_is_asserted_at_host_level_need_not_be_followed() -> None:
 
 
 UNDECIDED = {
+    "call that only a product leads to": ("if (M * K == 1763) { call g(); }", "`g`"),
+    "place that nothing bounds": ("if (t < N) { s[(M % 1000) * (M % 1000) % 4 + 2].at(t) = 1.0f; }", "place"),
     "square root that is not whole": ("if (M * M == 7) { wait e[3]; }", "leads into this branch"),
     "curve": ("if (M * M * M + K * K == 1000003 * N + 29) { wait e[3]; }", "leads into this branch"),
     "loop that would be too long": ("foreach {k} in [M] { if (k == 150000) { wait e[3]; } }", "leads into this branch"),
@@ -267,7 +309,7 @@ UNDECIDED = {
 def test_side_without_input_is_not_decided_and_named(name: str) -> None:
     """Not all of these sides can be reached; that nothing shows it is said, with the place."""
     what, reason = UNDECIDED[name]
-    found = verdict(pair(f"{what}\n{GIVE}"))
+    found = verdict("__device__ void g() { __syncthreads(); }" + pair(f"{what}\n{GIVE}"))
     assert found.outcome == "undecided" and reason in found.reason, found
     assert found.span is not None and found.span.line == 7
     (warning,) = found.diagnostics()
