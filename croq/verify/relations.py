@@ -44,20 +44,28 @@ class Relations:
         self._dims: dict[Value, Dim | None] = {}
         self._ranges: dict[str, Range] = {}
         self._facts: dict[str, list[Dim]] = {}  # of each opaque symbol and atom, by its text
+        self._here: list[Dim] = []  # what is known where a question is asked
         self._steps = 0
 
     # --------------------------------------------------------------------------------------------------- questions
     def never(self, value: Value, outcome: bool, at: Op) -> bool:
         """Whether a condition at an operation is never `outcome`."""
-        given = list(self._given(at))
-        return self._never(value, outcome, given)
+        return self._never(value, outcome, self._known_at(at))
 
     def never_runs(self, count: Value, outcome: bool, at: Op) -> bool:
         """Whether a loop is never entered (`outcome` true), or never skipped."""
+        given = self._known_at(at)
         dim = self.dim(count)
         if dim is None:
             return False
-        return self._nonnegative(Dim.of(0) - dim if outcome else dim - 1, list(self._given(at)))
+        return self._nonnegative(Dim.of(0) - dim if outcome else dim - 1, given)
+
+    def _known_at(self, at: Op) -> list[Dim]:
+        """What holds there; sums are written anew, since rounding depends on signs."""
+        self._dims, self._facts, self._ranges, self._here = {}, {}, {}, []
+        self._here = list(self._given(at))
+        self._dims = {}
+        return self._here
 
     def _never(self, value: Value, outcome: bool, given: list[Dim]) -> bool:
         lo, hi = self.intervals.of(value, self.threads)
@@ -137,7 +145,7 @@ class Relations:
         if op.op == "mul":
             return left * right
         (least, _), (divisor, _) = self.intervals.of(op.left, self.threads), self.intervals.of(op.right, self.threads)
-        if op.op in ("div", "cdiv", "mod") and least >= 0 and divisor > 0:
+        if op.op in ("div", "cdiv", "mod") and divisor > 0 and (least >= 0 or self._nonnegative(left, self._here)):
             found: Dim = getattr(left, op.op)(right)
             return found
         if op.op in ("min", "max"):
