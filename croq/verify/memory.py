@@ -342,8 +342,10 @@ def _over(old: Access, clocks: list[list[int]]) -> bool:
 def _together(old: Access, new: Access, overlap: int) -> bool:
     """Elements that one thread owns, or parts of one execution of one operation: by the same warp, or of a tile that
     warps move together."""
-    if old.lanes is not None and old.lanes == new.lanes and old.lanes[0] == "owned":
-        return True
+    if new.lanes is not None and new.lanes[0] == "owned":
+        own = old.bits if old.parts is None and old.lanes == new.lanes else (old.parts or {}).get(new.lanes, 0)
+        if not overlap & ~own:
+            return True
     if old.site is not new.site or old.instance != new.instance or new.instance == 0:
         return False
     if old.parts is not None and overlap & ~old.latest:

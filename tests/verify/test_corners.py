@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import croq.target.sm90.fragments  # noqa: F401  (the parser reads its layouts)
+import croq.target.sm90.fragments
 from croq.ir.parser import parse_kernel
 from croq.verify import Verdict, verify_protocol
 
@@ -171,3 +171,24 @@ def test_things_at_one_address_are_not_decided() -> None:
         "  buffer @a type=f32, shape=(8), offset=0\n  buffer @b type=f32, shape=(8), offset=16\n}\n"
     )
     assert verify_protocol(kernel).reason == "`a` and `b` lie at the same addresses"
+
+
+@pytest.mark.parametrize(("step", "codes"), [(64, []), (32, ["E-6002"])])
+def test_fragments_stored_by_a_loop_are_each_thread_s_own(step: int, codes: list[str]) -> None:
+    """Tiles beside one another are; in tiles that overlap an element belongs to another thread each time."""
+    found = croq.check(
+        f"""
+        __co__ void f(global f16 [64, 64] a, global f16 [64, 64] b, global f16 [128, 64] c) {{
+          parallel q by 1 : block, t by 128 : thread {{
+            acc = mma.fill.f32 0.0f;
+            a_s = dma.copy.swiz<128> a.subspan(64, 64).at(0, 0) => shared;
+            b_s = dma.copy.swiz<128> b.subspan(64, 64).at(0, 0) => shared;
+            shared f16 [128, 64] c_s;
+            dma.copy c.subspan(128, 64).at(0, 0) => c_s;
+            mma.row.row acc, a_s, b_s;
+            foreach {{n}} in [2] mma.store acc, c_s.subspan(64, 64).step({step}, 64).at(n, 0);
+            dma.copy c_s => c.subspan(128, 64).at(0, 0);
+          }}
+        }}"""
+    )
+    assert [d.code for d in found if d.severity == "error"] == codes
