@@ -19,6 +19,8 @@ from croq.ptx.syntax import Place
 Array = np.ndarray[Any, Any]
 
 _WHOLE = 0x0101010101010101
+_WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_ALL = {1: 1, 2: 0x0101, 4: 0x01010101, 8: _WHOLE}
 _LANDING = "that a copy in flight writes"
 _READING = "that an operation in flight still reads"
 _OBJECT = "that hold an mbarrier"
@@ -28,7 +30,8 @@ class SharedSegment(Segment):
     """Shared memory from address 0, and what asynchronous operations do to it.
 
     `landing`: bytes that copies in flight write; `reading`: how many operations in flight read each chunk of PAD bytes;
-    `objects`: bytes of mbarriers. `busy` is 0 while there are none of these.
+    `objects`: bytes of mbarriers. `busy` is 0 while there are none of these. `ordinary`: bytes that the generic proxy
+    wrote and no proxy fence has published to the async proxy. PTX ISA, "Proxies", "fence.proxy.async"
     """
 
     def __init__(self, size: int) -> None:
@@ -37,12 +40,16 @@ class SharedSegment(Segment):
         self.landing = np.zeros(len(data), np.uint8)
         self.objects = np.zeros(len(data), np.uint8)
         self.reading = np.zeros(len(data) // PAD, np.int32)
+        self.ordinary = np.zeros(len(data), np.uint8)
+        self.ordinary_words = {n: self.ordinary.view(d) for n, d in _WORDS.items()}
+        self.unpublished = False
         self.busy = 0
 
     def reset(self) -> None:
         assert self.written is not None
-        for array in (self.data, self.written, self.landing, self.reading, self.objects):
+        for array in (self.data, self.written, self.landing, self.reading, self.objects, self.ordinary):
             array[:] = 0
+        self.unpublished = False
         self.busy = 0
 
     def load(self, offsets: Offsets, width: int, lanes: Lanes) -> Array:
@@ -55,6 +62,17 @@ class SharedSegment(Segment):
         if self.busy:
             self._check_overwrite(offsets)
         super().store(offsets, width, values)
+        self.ordinary_words[width][offsets // width] = _ALL[width]
+        self.unpublished = True
+
+    def fence_proxy(self) -> None:
+        """fence.proxy.async: whatever ordinary stores wrote so far may be read by asynchronous operations.
+
+        Of any thread, which is generous: a fence of another thread counts as if a barrier lay between.
+        """
+        if self.unpublished:
+            self.ordinary[:] = 0
+            self.unpublished = False
 
     def _check_overwrite(self, offsets: Offsets) -> None:
         self._refuse("an overwrite of", self.landing[offsets], offsets, _LANDING)
@@ -76,12 +94,14 @@ class SharedSegment(Segment):
         self.landing[addresses] = 1
         self.busy += len(addresses)
 
-    def end_write(self, addresses: Offsets, data: Array) -> None:
-        """It lands."""
+    def end_write(self, addresses: Offsets, data: Array, *, ordinary: bool = False) -> None:
+        """It lands; `ordinary` for `cp.async`, which is of the generic proxy."""
         assert self.written is not None
         self.data[addresses] = data
         self.written[addresses] = 1
         self.landing[addresses] = 0
+        self.ordinary[addresses] = ordinary
+        self.unpublished |= ordinary
         self.busy -= len(addresses)
 
     def begin_read(self, chunks: Offsets) -> None:
@@ -96,6 +116,10 @@ class SharedSegment(Segment):
         if missing.any():
             first = int(chunks[int(np.argmax(missing))])
             raise PtxFault("E-7014", f"a read of shared memory at address {first:#x}, which nothing has written")
+        if self.unpublished:
+            words = self.ordinary_words[8][chunks >> 3] | self.ordinary_words[8][(chunks >> 3) + 1]
+            why = "that ordinary stores wrote with no fence.proxy.async since"
+            self._refuse("an asynchronous read of", words, chunks, why)
         self.reading[chunks >> 4] += 1
         self.busy += len(chunks)
 
@@ -189,7 +213,7 @@ class ThreadGroups:
         return (m.flight for m in self.members)
 
 
-Reads = tuple[Offsets, Place]
+Reads = tuple[Offsets, Place, Callable[[], None]]
 
 
 @dataclass
@@ -200,9 +224,10 @@ class WarpgroupMmas:
     fresh: dict[int, list[Reads]] = field(default_factory=dict)
     groups: dict[int, list[list[Reads]]] = field(default_factory=dict)
 
-    def issue(self, warpgroup: int, chunks: Offsets, place: Place) -> None:
+    def issue(self, warpgroup: int, chunks: Offsets, place: Place, over: Callable[[], None]) -> None:
+        """`over` is called when the product has been waited for."""
         self.shared.begin_read(chunks)
-        self.fresh.setdefault(warpgroup, []).append((chunks, place))
+        self.fresh.setdefault(warpgroup, []).append((chunks, place, over))
 
     def commit(self, lanes: Lanes) -> None:
         for warpgroup in warpgroups(lanes):
@@ -213,12 +238,13 @@ class WarpgroupMmas:
         for warpgroup in warpgroups(lanes):
             groups = self.groups.get(warpgroup, [])
             while len(groups) > pending:
-                for chunks, _ in groups.pop(0):
+                for chunks, _, over in groups.pop(0):
                     self.shared.end_read(chunks)
+                    over()
 
     def open_places(self) -> Iterator[Place]:
         for part in (*self.fresh.values(), *(g for groups in self.groups.values() for g in groups)):
-            yield from (place for _, place in part)
+            yield from (place for _, place, _ in part)
 
 
 def warpgroups(lanes: Lanes) -> list[int]:

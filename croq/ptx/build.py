@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from croq.ptx.definite import Tracking, Undefined, may_be_undefined
+from croq.ptx.definite import Tracking, Undefined, is_accumulation, may_be_undefined, registers_of
 from croq.ptx.faults import PtxFault, unsupported
 from croq.ptx.lanes import Lanes
 from croq.ptx.memory import LOCAL_START, SHARED_START, Memory, padded
+from croq.ptx.mma_registers import MmaRegisters, names_of
 from croq.ptx.parse import bits_of
 from croq.ptx.registers import DTYPES, Array, Specials, constant, narrowed, signed, storage
 from croq.ptx.registry import End, Step, rule_of
@@ -277,6 +278,7 @@ class Builder:
     def _compile(self, function: Function) -> None:
         tracking = Tracking(function, may_be_undefined(function))
         self.tracking = tracking
+        self.mma_names = names_of(function)
         numbers = self.label_blocks
         block = self.code.blocks[self.code.entries[function.name]]
         for at, ins in enumerate(function.body):
@@ -293,6 +295,10 @@ class Builder:
         rule, form = rule_of(ins)
         self.current_block = block.number
         made = rule.handler(self, form)
+        if not is_accumulation(ins):
+            registers: MmaRegisters = self.machine.mma_registers
+            guarded = registers.guarded_end if rule.ends else registers.guarded
+            made = guarded(self.function.name, self.mma_names, ins, made)
         block.places.append(ins)
         if rule.ends:
             made = self._guarded_end(ins, made) if ins.guard is not None and ins.name != "bra" else made
@@ -329,6 +335,11 @@ class Builder:
             return False
 
         return run
+
+    def mma_slots(self, operand: Operand) -> tuple[int, ...]:
+        """The registers of an operand of a matrix product, as `MmaRegisters` counts them."""
+        registers: MmaRegisters = self.machine.mma_registers
+        return tuple(registers.slot(f"{self.function.name}:{name}") for name in registers_of((operand,)))
 
     def block_of(self, operand: Operand) -> int:
         """The block that a label begins."""

@@ -18,6 +18,7 @@ from croq.ptx.faults import PtxFault
 from croq.ptx.groups import Group, NamedBarrier, Wait
 from croq.ptx.lanes import WARP, Lanes, Mask
 from croq.ptx.memory import Memory
+from croq.ptx.mma_registers import MmaRegisters
 from croq.ptx.registers import Specials
 from croq.ptx.reports import deadlock, endless, located, where
 from croq.ptx.schedule import Schedule
@@ -50,6 +51,7 @@ class Machine:
         self.threads = specials.threads
         self.schedule = schedule
         self.limit = limit
+        self.mma_registers = MmaRegisters()
         self.output: list[str] = []
         self.total_steps = 0
 
@@ -69,11 +71,13 @@ class Machine:
         self.copies = ThreadGroups(self.threads)
         self.bulk = ThreadGroups(self.threads)
         self.mmas = WarpgroupMmas(self.memory.shared)
+        self.mma_registers.reset()
         self.memory.shared.reset()
         self.memory.local.reset()
         self.steps = 0
         self.visits = np.zeros(len(self.blocks), np.int64)
         self.changed = False
+        self._hasty: dict[tuple[int, int], bool] = {}
         for mark in self.code.tracked:
             mark[:] = False
 
@@ -110,9 +114,27 @@ class Machine:
         else:
             chosen = min(runnable, key=lambda g: (g.turn, g.key))
         for other in runnable:
-            if other is not chosen and other.at == chosen.at and other.calls == chosen.calls:
+            if other is not chosen and other.at == chosen.at and other.calls == chosen.calls and self._joins():
                 self.absorb(chosen, other)
+        if random is not None and chosen.lanes.count > WARP and random.random() < 0.5:
+            self._scatter(chosen, random.choice(chosen.lanes.warps.tolist()))
         return chosen
+
+    def _scatter(self, group: Group, warp: int) -> None:
+        """One warp goes on alone: nothing keeps warps together that an instruction has brought together."""
+        alone = group.lanes.index // WARP == warp
+        if not alone.all():
+            self.groups.append(Group(group.lanes.where(~alone), group.at, group.calls, turn=group.turn))
+            group.lanes = group.lanes.where(alone)
+
+    def hasty(self, barrier: int, phase: int) -> bool:
+        """Whether waits for this phase of an mbarrier end before it does. PTX ISA, mbarrier.try_wait: time limit"""
+        random = self.schedule.random
+        return random is not None and self._hasty.setdefault((barrier, phase), random.random() < 0.5)
+
+    def _joins(self) -> bool:
+        """Whether groups that meet go on together, which saves time and hides what warps that run apart would show."""
+        return self.schedule.random is None or self.schedule.random.random() < 0.3
 
     def _resumed(self, group: Group) -> bool:
         wait = group.wait
@@ -133,7 +155,7 @@ class Machine:
         """Run a group until it has to let others by."""
         others = [g.key for g in self.groups if g is not group and g.wait is None]
         horizon = min(others) if others else None
-        stretch = STRETCH if self.schedule.random is None else self.schedule.random.randrange(1, 40)
+        stretch = STRETCH if self.schedule.random is None else self.schedule.random.randrange(1, 10)
         while self._block(group) and not self.changed:
             stretch -= 1
             if stretch <= 0:

@@ -215,8 +215,8 @@ def test_a_copy_in_flight_is_not_read_nor_overwritten():
 
 
 def test_a_source_in_flight_is_not_overwritten():
-    body = """mov.u32 %r2, smem; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1; bar.sync 0;
-    setp.ne.u32 %p1, %r1, 0; @%p1 bra SKIP;
+    body = """mov.u32 %r2, smem; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1;
+    fence.proxy.async.shared::cta; bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra SKIP;
     cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 128; cp.async.bulk.commit_group; WAIT
     SKIP: bar.sync 0; st.shared.u32 [%r3], %r1; ret;"""
     out = words(32)
@@ -227,8 +227,8 @@ def test_a_source_in_flight_is_not_overwritten():
 
 
 def test_a_store_that_nobody_waits_for_is_in_flight_at_the_end():
-    body = """mov.u32 %r2, smem; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1; bar.sync 0;
-    setp.ne.u32 %p1, %r1, 0; @%p1 ret;
+    body = """mov.u32 %r2, smem; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1;
+    fence.proxy.async.shared::cta; bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 ret;
     cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 128; cp.async.bulk.commit_group; ret;"""
     assert fault_of(body, words(32), shared=128).code == "E-7025"
 

@@ -96,7 +96,8 @@ def sync(builder: Builder, form: Form) -> End:
         number, barrier, generations = arrival.arrive(machine, lanes)
         group.at += 1
         for generation, positions in generations.items():
-            mine = machine.part(group, positions) if len(positions) < lanes.count else group
+            among = np.flatnonzero(np.isin(group.lanes.index, lanes.index[positions]))
+            mine = machine.part(group, among) if len(positions) < lanes.count else group
             if barrier.generation <= generation:
                 mine.wait = _waiting(machine, form.instruction, number, barrier, generation)
         return len(generations) == 1 and group.wait is None
@@ -269,7 +270,7 @@ def _test(form: Form) -> Any:
 
 @instruction("mbarrier.try_wait", flags=f"{_FLAGS} parity", ends=True)
 def try_wait(builder: Builder, form: Form) -> End:
-    """Waits until the phase completes: the ISA allows any time limit, and programs loop until it has."""
+    """Waits until the phase completes: the ISA allows any time limit. Under a random schedule it may come sooner."""
     target, place, phase = form.operands[:3]
     out, address = builder.target(target, "pred"), address_of(builder, place)
     row = builder.source(phase, "u32" if "parity" in form.flags else "b64")
@@ -278,8 +279,9 @@ def try_wait(builder: Builder, form: Form) -> End:
     def one(machine: Any, group: Any, at: int, value: int) -> bool:
         """Threads that wait for the same phase."""
         barrier = machine.mbarriers.at(at)
-        if test(barrier, value):
-            out[group.lanes.sel] = True
+        done = test(barrier, value)
+        if done or machine.hasty(at, barrier.phase):
+            out[group.lanes.sel] = done
             group.at += 1
             return True
         group.wait = Wait(lambda: test(barrier, value), lambda: _missing(barrier, at, value), form.instruction)

@@ -44,7 +44,7 @@ def copy(builder: Builder, form: Form) -> Step:
                 some = lanes.where(reads)
                 aligned(addresses[reads], width, some, "global memory")
                 data[reads] = _fetched(memory, addresses[reads], sizes[reads], some, width, unit)
-            shared.end_write(octets[mask].reshape(-1), data[mask].reshape(-1))
+            shared.end_write(octets[mask].reshape(-1), data[mask].reshape(-1), ordinary=True)
 
         flight = Flight("a cp.async", place, lanes.index, land)
         machine.copies.add(flight)

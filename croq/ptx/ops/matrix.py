@@ -88,6 +88,8 @@ def mma_async(builder: Builder, form: Form) -> End:
     accumulates, negated = builder.predicate(scale)
     machine, place = builder.machine, form.instruction.place
     missing = builder.tracking.accumulators(builder, form.instruction)
+    accumulator_slots = builder.mma_slots(target)
+    a_slots = builder.mma_slots(first) if from_registers else ()
 
     def one(warpgroup: int) -> None:
         threads = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
@@ -97,8 +99,8 @@ def mma_async(builder: Builder, form: Form) -> End:
         if a_row is not None:
             a_descriptor = _uniform(a_row, threads, "the descriptor of A")
             chunks.append(unit.a_chunks(a_descriptor).reshape(-1))
-        for part in chunks:
-            machine.mmas.issue(warpgroup, part // PAD * PAD, place)
+        over = machine.mma_registers.issue(accumulator_slots, a_slots, warpgroup, form.instruction)
+        machine.mmas.issue(warpgroup, np.concatenate(chunks) // PAD * PAD, place, over)
         if a_row is not None:
             a = unit.a_from_shared(memory.data, a_descriptor)
         else:
@@ -122,7 +124,8 @@ def mma_async(builder: Builder, form: Form) -> End:
 
 @instruction("wgmma.fence", flags="sync aligned", ends=True)
 def fence(builder: Builder, form: Form) -> End:
-    return after(builder, form, WARPGROUP, lambda lanes: None)
+    registers = builder.machine.mma_registers
+    return after(builder, form, WARPGROUP, lambda lanes: registers.fence(warpgroups(lanes)))
 
 
 @instruction("wgmma.commit_group", flags="sync aligned", ends=True)

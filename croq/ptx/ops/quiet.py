@@ -1,10 +1,12 @@
 """Instructions without an effect on results here: fences, hints, policies. PTX ISA, under their names.
 
-Memory is one and in order here, and the async proxy sees it at once: a missing fence is not found. That is the race
-detector's and the verifier's part.
+Memory is one and in order here: of all fences, only those that publish ordinary stores to the async proxy are missed
+when they are missing. The others are the race detector's and the verifier's part.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +30,9 @@ _SCOPES = "cta cluster gpu sys sc acq_rel acquire release gl"
 @instruction("griddepcontrol", flags="launch_dependents wait")
 @instruction("pmevent applypriority discard", flags="mask global L2::evict_normal L2")
 def nothing(builder: Builder, form: Form) -> Step:
+    if {"proxy", "async"} <= form.flags and "global" not in form.flags:
+        shared: Any = builder.memory.shared
+        return lambda lanes: shared.fence_proxy()
     return lambda lanes: None
 
 
