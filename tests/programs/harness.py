@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from catalogue import PROGRAMS, Argument, Program, Variant
-from entries import NUMPY_TYPES
+from entries import NUMPY_TYPES, Sizes
 from references import UNTOUCHED, Array
 
 FOLDER = Path(__file__).resolve().parent
@@ -35,6 +35,26 @@ class Case:
     @property
     def defines(self) -> dict[str, str]:
         return {name: str(value) for name, value in self.variant.defines.items()}
+
+    @property
+    def source(self) -> Path:
+        return self.path
+
+    @property
+    def kernel(self) -> str:
+        return self.program.name
+
+    @property
+    def sizes(self) -> tuple[Sizes, ...]:
+        return self.variant.sizes
+
+    @property
+    def large(self) -> tuple[Sizes, ...]:
+        """Sizes for a GPU."""
+        return (self.variant.large,) if self.variant.large else ()
+
+    def run(self, sizes: Sizes) -> Run:
+        return make_run(self, sizes)
 
 
 def cases() -> Iterator[Case]:

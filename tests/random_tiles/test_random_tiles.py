@@ -1,4 +1,4 @@
-"""Random tile programs: refused by a rule, or right as lowered IR.
+"""Random tile programs: refused by a rule, or right as lowered IR and as PTX.
 
 CROQ_TILES=200 tries so many of each family (default 8), CROQ_TILES_FIRST is the first seed; tools/fuzz_ptx.py tries
 more.
@@ -25,7 +25,7 @@ MOST_REFUSED = 0.4  # of the programs of a family: a generator whose programs do
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_program_is_refused_by_a_rule_or_right(family: str, seed: int) -> None:
-    trial = try_sample(family, seed, ptx=False)
+    trial = try_sample(family, seed)
     assert trial.wrong is None, f"{trial.wrong}\n{trial.sample.text}"
 
 
