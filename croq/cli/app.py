@@ -89,11 +89,17 @@ def plan(
 
 @app.command()
 @command
-def check(session: Session, file: File) -> int:
+def check(
+    session: Session,
+    file: File,
+    ptx: Annotated[
+        bool, typer.Option("--ptx", help="Also execute the PTX of the emitted CUDA, and compare (needs NVRTC).")
+    ] = False,
+) -> int:
     """Apply every static rule, then verify the synchronisation protocol. Needs no compiler and no GPU."""
     from croq.cli.compiling import check_and_show
 
-    return check_and_show(session, file)
+    return check_and_show(session, file, ptx=ptx)
 
 
 @app.command()

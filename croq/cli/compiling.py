@@ -9,9 +9,10 @@ from croq.cli import output
 from croq.cli.faults import own_fault
 from croq.cli.session import Session
 from croq.compiler import Compilation, Observer, compile_file
-from croq.diagnostics import CompileError
+from croq.diagnostics import CompileError, Diagnostic
 
 if TYPE_CHECKING:
+    from croq.agreement import Agreement
     from croq.ir.objects import Kernel
 
 
@@ -103,12 +104,13 @@ def show_plan(session: Session, file: str, json: bool) -> int:
     return 0
 
 
-def check_and_show(session: Session, file: str) -> int:
+def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
     from croq.protocol import Judgement, judge
 
     console = session.console
     source = session.load(file)
     judgements: list[Judgement] = []
+    agreements: list[Agreement] = []
     with console.busy(f"checking {source.name}"):
         try:
             made = compile_file(source, session.settings())
@@ -117,6 +119,10 @@ def check_and_show(session: Session, file: str) -> int:
             found += [own_fault(bug, source.text) for judgement in judgements for bug in judgement.bugs]
         except CompileError as error:
             found = list(error.diagnostics)
+    if ptx and not any(d.severity == "error" for d in found):
+        with console.busy("executing the emitted code"):
+            agreements, more = _agreements(made)
+        found += more
     console.diagnostics(found)
     errors = sum(d.severity == "error" for d in found)
     warnings = sum(d.severity == "warning" for d in found)
@@ -127,6 +133,7 @@ def check_and_show(session: Session, file: str) -> int:
         ]
         console.data(
             {"file": source.name, "ok": errors == 0, "errors": errors, "warnings": warnings, "verdicts": verdicts}
+            | ({"ptx": [a.to_json() for a in agreements]} if ptx else {})
         )
     else:
         verdict = "ok" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
@@ -136,4 +143,18 @@ def check_and_show(session: Session, file: str) -> int:
             console.summary(f"  {judgement}")
             for taken in judgement.assumes:
                 console.summary(f"    assumes that {taken}")
+        for agreement in agreements:
+            console.summary(f"  {agreement}")
     return 1 if errors else 0
+
+
+def _agreements(made: Compilation) -> tuple[list[Agreement], list[Diagnostic]]:
+    """Every function's emitted code held against its lowered program, and what is wrong with it."""
+    from croq.agreement import agree
+    from croq.kernel import Kernel
+
+    try:
+        agreements = [agree(kernel) for kernel in Kernel(made).kernels.values()]
+    except CompileError as error:
+        return [], list(error.diagnostics)
+    return agreements, [fault for agreement in agreements for fault in agreement.faults]

@@ -19,7 +19,8 @@ E-7023  a bulk copy or a tensor map is used wrongly
 E-7024  a matrix instruction is used wrongly
 E-7025  something is still in flight at the end
 E-7026  `trap`
-E-7030  the emitted code disagrees with the lowered program
+E-7030  the emitted code disagrees with the lowered program (croq.agreement)
+W-7031  the two could not be compared
 E-7099  the machine itself failed
 """
 

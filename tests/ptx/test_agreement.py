@@ -12,8 +12,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
 from harness import Case, cases, make_run
 
 import croq
+from croq.agreement import agree
 
 pytestmark = pytest.mark.nvrtc
+
+ROOT = Path(__file__).resolve().parent.parent
 
 FIRST = [case for case in cases() if case.variant is case.program.variants[0]]
 
@@ -28,3 +31,49 @@ def test_programs_give_their_references(case: Case) -> None:
         given = [made.scalars[p.name] if p.shape is None else arrays[p.name] for p in kernel.params]
         croq.simulate(kernel, *given, schedule=schedule, level="ptx")
         assert made.faults(arrays) == [], schedule
+
+
+def test_a_function_agrees_with_its_lowered_program() -> None:
+    kernel = croq.compile(ROOT / "cases" / "gemm_ring.co")
+    found = agree(kernel)
+    assert found.holds and found.exact > 0
+    assert any(sizes["K"] > 3 * 64 for sizes in found.sizes), "no size goes around the ring"
+    assert str(found).startswith("gemm: emitted code agrees with the lowered program on ")
+
+
+def test_task_lists_make_their_loops_run() -> None:
+    found = agree(croq.compile("v3"))
+    assert found.holds and found.blocks >= 12
+
+
+@pytest.mark.parametrize(
+    ("program", "right", "wrong"),
+    [
+        ("gemm_ring.co", "croq::descriptor_word(", "2 + croq::descriptor_word("),  # another place in shared memory
+        ("gemm_ring.co", "wgmma_wait<0>", "wgmma_wait<1>"),
+        ("saxpy.co", " + ", " - "),
+    ],
+)
+def test_wrong_emission_is_found(program: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import croq.emit
+
+    kernel = croq.compile(ROOT / "cases" / program)
+    emit = croq.emit.emit_cuda
+    assert right in kernel.cuda
+
+    def broken(kernels, *, lineinfo=False):
+        return emit(kernels, lineinfo=lineinfo).replace(right, wrong)
+
+    monkeypatch.setattr(croq.emit, "emit_cuda", broken)
+    found = agree(kernel)
+    assert found.faults and found.faults[0].code.startswith("E-70"), str(found)
+
+
+def test_the_command_line_says_on_how_many_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    from croq.cli import main
+
+    sys.argv = ["croq", "check", "--ptx", str(ROOT / "cases" / "saxpy.co")]
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    assert "emitted code agrees with the lowered program on" in capsys.readouterr().out
