@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from croq.ir.objects import Kernel as DeviceKernel
     from croq.ir.objects import Param
     from croq.kernel import Kernel
+    from croq.verify.bindings import Bindings
 
 Array = np.ndarray[Any, Any]
 Block = tuple[int, int, int]
@@ -136,7 +137,7 @@ def _candidates(devices: Sequence[DeviceKernel]) -> Iterator[tuple[dict[str, int
             base[name] = max(value, base.get(name, 1))
     names = [*base, *(p.name for p in devices[0].params if p.shape is None and p.name not in base)]
     plain = {name: base.get(name, 1) if base.get(name, 1) > 1 else 2 for name in names}
-    longest = {n: max(found[: b.ordinary[n]]) for b in every for n, found in b.choices.items() if found}
+    longest = {n: _longest(b, found) for b in every for n, found in b.choices.items() if found}
     cut = [{n: grow(value) for n, value in plain.items()} for grow in (_three_quarters_more, _five_eighths_more)]
     for values in (plain, {**plain, **longest}, *cut, {n: 2 * value for n, value in plain.items()}):
         symbols = agreeing(devices[0], values)
@@ -146,6 +147,12 @@ def _candidates(devices: Sequence[DeviceKernel]) -> Iterator[tuple[dict[str, int
             symbols = {**plain, **{n: v for n, v in binding.symbols.items() if n in bindings.choices}}
             symbols = agreeing(devices[0], symbols)
             yield symbols, _memory(every, symbols)
+
+
+def _longest(bindings: Bindings, values: Sequence[int]) -> int:
+    """The value of a symbol with which its loops make the most trips, but no threshold far off."""
+    near = [v for v in values if v <= 512 * bindings.trips]
+    return max(near, default=values[0])
 
 
 def _slots(device: DeviceKernel) -> int:
@@ -276,10 +283,11 @@ def _unit(values: Array) -> Array:
     """One unit in the last place of each value, in its own type."""
     import ml_dtypes
 
-    info = ml_dtypes.finfo(values.dtype)
+    info: Any = ml_dtypes.finfo(values.dtype)  # type: ignore[no-untyped-call]
     wide = np.abs(values.astype(np.float64))
     _, exponent = np.frexp(np.where(np.isfinite(wide), wide, 1.0))
-    return np.ldexp(1.0, np.maximum(exponent - 1, int(info.minexp)) - int(info.nmant))
+    unit: Array = np.ldexp(1.0, np.maximum(exponent - 1, int(info.minexp)) - int(info.nmant))
+    return unit
 
 
 def _blocks(grid: Block) -> list[Block]:

@@ -121,8 +121,8 @@ def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
             found = list(error.diagnostics)
     if ptx and not any(d.severity == "error" for d in found):
         with console.busy("executing the emitted code"):
-            agreements, more = _agreements(made)
-        found += more
+            agreements, differing = _agreements(made)
+        found += differing
     console.diagnostics(found)
     errors = sum(d.severity == "error" for d in found)
     warnings = sum(d.severity == "warning" for d in found)
