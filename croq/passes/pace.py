@@ -8,12 +8,17 @@ Rules
     K1  Where threads wait for an mbarrier together, and a part of them publishes what the next completion depends on,
         all of them meet before that part does; else the others could be left behind. They meet at a barrier of exactly
         these threads, `__syncwarp` within one warp, as late as their block allows.
-    K2  What they publish together, with one arrival a warp or a thread, ties them all, and so does a barrier that is
-        there for another reason.
+    K2  What all of them publish, with one arrival a warp or a thread, leaves nobody behind; and a barrier that is there
+        for another reason does as well.
     K3  A completion depends on what is published on its own event, and on the events that the roles which bring it
         about wait for, and so on; what the waiting role itself does in between, it publishes in turn.
     K4  Threads that wait for different slots have nothing to meet for. Roles that only feed have narrowed their waits
         to the thread that issues before (`narrow`), which is cheaper.
+    K5  Roles that go in rounds, one iteration each, keep step by themselves where all who wait for e publish x in every
+        round, and the role that brings e about waits for that x in every round, in time: a wait for a ready event of N
+        slots in round r is for what was published in round r - N, one for another event for round r. So after a wait
+        for e in round r the next completion of its slot comes in round r - (N of e, if ready) + slots of e, and it must
+        not come before the round in which x of round r is waited for.
 
 Needs: moves, mma, reuse (whose barriers may do). Before fences, which look at barriers. Adds barriers.
 """
@@ -39,7 +44,7 @@ from croq.ir.hw import (
     WarpSync,
 )
 from croq.ir.objects import Event, Kernel
-from croq.ir.scalar import For, While
+from croq.ir.scalar import For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier
 from croq.passes.base import Pass
@@ -63,7 +68,9 @@ class Pace(Pass):
     name: ClassVar[str] = "pace"
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        _Flow(kernel, sink, ThreadAnalysis(kernel), Dependences(kernel)).block(kernel.body, [])
+        needs = Dependences(kernel)
+        flow = _Flow(kernel, sink, ThreadAnalysis(kernel), needs, Rounds(kernel, needs.home))
+        flow.block(kernel.body, ThreadSet.all(kernel.threads), [])
 
 
 @dataclass
@@ -72,12 +79,14 @@ class _Flow:
     sink: Sink
     analysis: ThreadAnalysis
     dependences: Dependences
+    rounds: Rounds
 
-    def block(self, block: Block, waited: list[_Waited]) -> list[_Waited]:
+    def block(self, block: Block, threads: ThreadSet | None, waited: list[_Waited]) -> list[_Waited]:
+        """`threads` execute the block; what may be apart behind it."""
         for op in list(block.ops):
             regions = [] if isinstance(op, Elect) else list(op.regions())
-            if not regions or any(inner.threads != op.threads for region in regions for inner in region.ops):
-                waited = self.meet(block, op, waited)
+            if not regions or any(_threads_of(op, region) != threads for region in regions):
+                waited = self.meet(block, threads, op, waited)
             waited = self.inside(op, regions, waited) if regions else self.after(block, op, waited)
         return waited
 
@@ -87,47 +96,63 @@ class _Flow:
         for _ in range(2 if isinstance(op, (For, While)) else 1):
             before = list(after)
             for region in regions:
-                after += [w for w in self.block(region, list(before)) if w not in after]
+                after += [w for w in self.block(region, _threads_of(op, region), list(before)) if w not in after]
         return after
 
     def after(self, block: Block, op: Op, waited: list[_Waited]) -> list[_Waited]:
+        """K2."""
         if isinstance(op, MbarrierWait):
             return [*waited, _Waited(op, op.threads, block)] if op.threads and self._may_part(op) else waited
         if isinstance(op, WarpSync):
             return [w for w in waited if len(w.threads.warps()) > 1 or not _covers(op.threads, w.threads)]
         if isinstance(op, (CtaSync, NamedBarrierSync)):
             return [w for w in waited if not _covers(op.threads, w.threads)]
-        published = list(_published(op))
-        return [w for w in waited if not any(_covers(who, w.threads) and self.matters(e, w) for e, who in published)]
+        return waited
 
     def _may_part(self, op: MbarrierWait) -> bool:
-        """K4."""
+        """K4, K5."""
         assert op.threads is not None
+        if self.rounds.tie(op):
+            return False
         slot = [] if op.slot is None or isinstance(op.slot, int) else [op.slot]
         return len(op.threads) > 1 and len(self.analysis.groups(slot, op.threads)) == 1
 
-    def matters(self, published: Event, waited: _Waited) -> bool:
-        return published in self.dependences.needs(waited.wait)
-
-    def meet(self, block: Block, op: Op, waited: list[_Waited]) -> list[_Waited]:
+    def meet(self, block: Block, threads: ThreadSet | None, op: Op, waited: list[_Waited]) -> list[_Waited]:
         """K1: barriers before the operation, of those whom what it publishes would leave behind."""
         published = list(_published(op))
         for item in waited:
-            for event, who in published:
-                part = who is not None and len(who & item.threads) and not _covers(who, item.threads)
-                if part and self.matters(event, item):
-                    self._insert(block, op, item)
-                    return self.meet(block, op, [w for w in waited if w.threads != item.threads])
+            if any(self._leaves_behind(event, who, item) for event, who in published):
+                rest = self._insert(block, threads, op, item, waited)
+                return self.meet(block, threads, op, rest)
         return waited
 
-    def _insert(self, block: Block, op: Op, waited: _Waited) -> None:
-        """Before the operation where exactly these threads come to it, else behind their wait."""
-        here = op.threads == waited.threads
-        where = block if here else waited.block
-        at = block.ops.index(op) if here else where.ops.index(waited.wait) + 1
+    def _leaves_behind(self, event: Event, who: ThreadSet | None, waited: _Waited) -> bool:
+        part = who is not None and len(who & waited.threads) and not _covers(who, waited.threads)
+        return bool(part) and event in self.dependences.needs(waited.wait)
+
+    def _insert(
+        self, block: Block, threads: ThreadSet | None, op: Op, waited: _Waited, everything: list[_Waited]
+    ) -> list[_Waited]:
+        """Before the operation where exactly these threads come to it, else behind their last wait. Who is left."""
+        met = [w for w in everything if w.threads == waited.threads]
+        if threads == waited.threads:
+            where, at = block, block.ops.index(op)
+        else:
+            met = [w for w in met if w.block is waited.block]
+            where = waited.block
+            at = max(where.ops.index(w.wait) for w in met) + 1
         where.ops[at:at] = barrier(self.kernel, waited.threads, waited.wait.span, self.sink)
-        line = f" of line {waited.wait.span.line}" if waited.wait.span is not None else ""
-        waited.wait.event.why += f"; its waiters{line} meet before one of them goes on for all (K1)"
+        for wait in {w.wait: None for w in met}:
+            line = f" of line {wait.span.line}" if wait.span is not None else ""
+            wait.event.why += f"; its waiters{line} meet before one of them goes on for all (K1)"
+        return [w for w in everything if w not in met]
+
+
+def _threads_of(op: Op, region: Block) -> ThreadSet | None:
+    """Who executes a region of the operation."""
+    if isinstance(op, If):
+        return next((inner.threads for inner in region.ops if not isinstance(inner, Section)), None)
+    return op.threads
 
 
 @dataclass
@@ -166,6 +191,70 @@ class Dependences:
                 known |= {far for near in known for far in needs[near]}
             if sum(map(len, needs.values())) == size:
                 return needs
+
+
+class Rounds:
+    """K5: which waits are in step by what all of their threads publish. What it says is judged by the verifier; a wait
+    of which it says nothing costs a barrier."""
+
+    def __init__(self, kernel: Kernel, home: dict[Op, Section | None]) -> None:
+        self.home = home
+        self.order = {op: n for n, op in enumerate(kernel.walk())}
+        self.loops: dict[Op, tuple[Op, ...] | None] = {}  # around the operation; None under a condition
+        self._index(kernel.body, ())
+        self.waits = [op for op in self.order if isinstance(op, _WAITS) and op.event is not None]
+        self.publications = [(op, event, threads) for op in self.order for event, threads in _own(op)]
+
+    def _index(self, block: Block, loops: tuple[Op, ...] | None) -> None:
+        for op in block.ops:
+            self.loops[op] = loops
+            inner = loops
+            if isinstance(op, If) and not isinstance(op.then.ops[0] if op.then.ops else None, NamedBarrierSync):
+                inner = None
+            elif isinstance(op, (For, While)) and loops is not None:
+                inner = (*loops, op)
+            for region in op.regions():
+                self._index(region, inner)
+
+    def tie(self, wait: MbarrierWait) -> bool:
+        role, event = self.home[wait], wait.event
+        sources = {self.home[op] for op, e, _ in self.publications if e is event}
+        if len(sources) != 1 or role in sources or self._waits(role, event) != [wait]:
+            return False
+        (source,) = sources
+        feed = [op for op, e, _ in self.publications if e is event]
+        answers = {
+            e
+            for op, e, who in self.publications
+            if self.home[op] is role and _covers(who, wait.threads or ThreadSet(()))
+        }
+        return any(self._in_time(wait, feed[0], role, source, answer) for answer in answers)
+
+    def _in_time(
+        self, wait: MbarrierWait, feed: Op, role: Section | None, source: Section | None, answer: Event
+    ) -> bool:
+        given = [op for op, e, _ in self.publications if e is answer and self.home[op] is role]
+        taken = self._waits(source, answer)
+        if (
+            len(given) != 1
+            or len(taken) != 1
+            or not self._together(wait, given[0])
+            or not self._together(feed, taken[0])
+        ):
+            return False
+        late = (self.order[taken[0]] > self.order[feed]) + (self.order[given[0]] < self.order[wait])
+        return wait.event.slots - _offset(wait.event) - _offset(answer) - late >= 0
+
+    def _waits(self, role: Section | None, event: Event) -> list[Op]:
+        return [op for op in self.waits if op.event is event and self.home[op] is role]
+
+    def _together(self, one: Op, other: Op) -> bool:
+        return self.loops[one] is not None and self.loops[one] == self.loops[other]
+
+
+def _offset(event: Event) -> int:
+    """How many rounds before a wait what it waits for was published."""
+    return event.slots if event.ready else 0
 
 
 def _outer_roles(block: Block) -> Iterator[Section]:

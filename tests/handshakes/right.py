@@ -63,13 +63,15 @@ def nested() -> str:
 
 
 def acknowledged(who: str) -> str:
-    """All threads of the consumer wait; some of them say so to the producer, who waits for it."""
+    """All threads of the consumer wait for a token; some of them hand it back, and the rings are deeper than it."""
+    feed = ("wait empty.at(k);", load("a", "k % 3"), load("b", "k % 3"), "trigger full.at(k) after al, bl;")
+    answer = f"inthreads ({who}) {{ trigger got; }}"
     return program(
-        f"{tiles(1, 1)} shared event full, got; shared event empty = ready;",
-        ("p == 0", loop("wait empty;", load("a", "0"), load("b", "0"), "trigger full after al, bl;", "wait got;")),
+        f"{tiles(3, 3)} shared event full[3], empty[3] = ready, go, got = ready;",
+        ("p == 0 && t == 0", loop(*feed, "wait got;", "trigger go;")),
         (
             "p == 1",
-            consumer("wait full;", f"inthreads ({who}) {{ trigger got; }}", multiply("0", "0"), "trigger empty;"),
+            consumer("wait full.at(k);", "wait go;", multiply("k % 3", "k % 3"), "trigger empty.at(k);", answer),
         ),
     )
 
@@ -135,7 +137,6 @@ NARROWED = {f"mixed {order}": mixed(order) for order in ORDERS} | {
 MEET = {
     "acknowledged by a thread": acknowledged("t == 0"),
     "acknowledged by a warp": acknowledged("t < 32"),
-    "copied and loaded": copied(apart=False),
     "copied, in loops of their own": copied(apart=True),
 }
 OTHERS = {f"ring of {depth}": ring(depth) for depth in (1, 2, 3, 5)} | {
@@ -144,6 +145,7 @@ OTHERS = {f"ring of {depth}": ring(depth) for depth in (1, 2, 3, 5)} | {
     "mixed, half a warp": mixed(ORDERS[0], "p == 0 && t < 16"),
     "mixed, one thread": mixed(ORDERS[2], "p == 0 && t == 0"),
     "nested loops": nested(),
+    "copied and loaded": copied(apart=False),
     "consumer starts ready": consumer_starts_ready(),
     "three producers": three_producers(),
 }

@@ -65,7 +65,9 @@ WRONG: dict[str, tuple[str, str]] = {
         "declare `go` with `= ready`",
     ),
     "acknowledged twice": (
-        changed(acknowledged("t == 0"), ("trigger empty;", "inthreads (t == 0) { trigger got; } trigger empty;")),
+        changed(
+            acknowledged("t == 0"), ("trigger empty.at(k);", "trigger empty.at(k); inthreads (t == 0) { trigger got; }")
+        ),
         "remove `trigger got;`",
     ),
     "turn not ready": (changed(consumer_starts_ready(), ("go = ready", "go")), "declare `go` with `= ready`"),
