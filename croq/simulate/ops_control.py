@@ -8,9 +8,12 @@ from croq.ir import hw, scalar
 from croq.ir.core import Block, Op
 from croq.simulate.compiler import Blocking, Code, Compiler, Plain, exits, handles
 from croq.simulate.dtypes import Scalar
-from croq.simulate.faults import fault
+from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Run, Warp, lane_flags, lane_mask
 from croq.simulate.ops_barrier import converge
+
+WAITED = 10_000  # turns of a loop that only others can end, after which nobody will come
+TURNS = 200_000  # of any other loop without a count
 
 
 # ------------------------------------------------------------------------------------------------------ control flow
@@ -204,11 +207,16 @@ def _while(c: Compiler, op: scalar.While) -> Code:
         raise fault("E-5030", op, "the simulator cannot run a `while` for each element of a fragment")
     head, body = _both(c, op.head), _both(c, op.body)
     condition = c.slot(op.condition)
+    most = WAITED if waits_for_others(op) else TURNS
 
     def run(warp: Warp) -> Run:
         loop = _Loop(warp)
+        turns = 0
         while loop.next(None, 0):
             warp.step(op)
+            turns += 1
+            if turns == most:
+                raise _endless(op, warp, turns)
             yield from head(warp)
             test = warp.v[condition]
             lanes = lane_mask(test) if type(test) is np.ndarray else (-1 if test else 0)
@@ -221,6 +229,41 @@ def _while(c: Compiler, op: scalar.While) -> Code:
         loop.leave()
 
     return Code(blocking=run)
+
+
+def waits_for_others(op: scalar.While) -> bool:
+    """Whether nothing that the loop does itself can end it: its condition takes no variable that it sets, and it has no
+    other way out."""
+    inside = [*op.head.walk(), *op.body.walk()]
+    feeds = {value: inner for inner in inside for value in inner.results()}
+    changed = {inner.var for inner in inside if isinstance(inner, scalar.VarSet)}
+    work, seen = [op.condition], set()
+    while work:
+        inner = feeds.get(work.pop())
+        if inner is None or inner in seen:
+            continue
+        seen.add(inner)
+        if isinstance(inner, scalar.VarGet) and inner.var in changed:
+            return False
+        work += inner.operands()
+    return not exits(op.body)
+
+
+def _endless(op: scalar.While, warp: Warp, turns: int) -> SimulationFault:
+    """Where it waits for others: all warps of the block have had as many turns, and written what they would write."""
+    said = f"this loop does not end: warp {warp.index} has made {turns} turns of it"
+    if turns == TURNS:
+        return fault("E-5011", op, said, hint="is the loop's condition ever false?")
+    return fault(
+        "E-5011",
+        op,
+        f"{said}, and nothing changes that its condition takes",
+        notes=[
+            "neither the loop itself nor another warp of the block changes it any more",
+            "blocks are simulated one after the other: what other blocks or kernels would write meanwhile is not there",
+        ],
+        hint="wait for an event, or let another launch write what this one reads",
+    )
 
 
 def _both(c: Compiler, block: Block) -> Blocking:

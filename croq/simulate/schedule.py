@@ -160,12 +160,15 @@ class _Hostile:
             self._prompt()
             ready = [w for w in self.live if w.waiting is None or w.waiting.ready()]
             if not ready:
-                self._complete_late()
+                if not self._complete_late():
+                    raise deadlock(self.cta, self.live)
                 continue
             chosen = ready[0]
             steps = steps + 1 if chosen is last else 0
             if steps > PATIENCE:
                 chosen, steps = ready[turn % len(ready)], PATIENCE - len(ready)
+                if turn % PATIENCE == 0:  # those that spin may wait for what is late
+                    self._complete_late()
             last = ready[0]
             _step(self.live, chosen)
             if self.plan.changes and self.random.random() * 1000 < self.plan.changes:
@@ -180,13 +183,14 @@ class _Hostile:
             while warp.queue and warp.queue[0].op not in self.late:
                 _execute(warp)
 
-    def _complete_late(self) -> None:
-        """One late operation: of those in flight the first or the last, MMAs of a warp in their order."""
+    def _complete_late(self) -> bool:
+        """One late operation: of those in flight the first or the last, MMAs of a warp in their order. False: none."""
         flights: list[Pending | Mma] = [*self.cta.pending, *(w.queue[0] for w in self.cta.warps if w.queue)]
         if not flights:
-            raise deadlock(self.cta, self.live)
+            return False
         chosen = flights[-1 if self.plan.newest_first else 0]
         if isinstance(chosen, Pending):
             _land(self.cta, chosen)
         else:
             _execute(chosen.of)
+        return True

@@ -1,5 +1,7 @@
 """Programs that are wrong on the machine: each fault is found and coded, under every schedule where it must be."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,58 @@ def test_a_loop_without_end(ir, schedule):
     body = "  %yes: bool = const true\n  while %yes head {\n  } body {\n  }\n"
     kernel = ir("", body)
     assert fault_of(kernel, schedule=schedule, limit=1000).code == "E-5011"
+
+
+SPIN = """
+__co__ void f(global s32 [N] flag, global s32 [N] y) {{
+  parallel b by 1 : block {{
+    shared s32 [64] cell {{0}};
+    parallel t by 64 : thread {{
+      mutable s32 n = 0;
+      {before}
+      while ({condition}) {{ n += 1; }}
+      y.at(t) = n;
+    }}
+  }}
+}}
+"""
+
+
+@pytest.fixture
+def spinning(lower):
+    return lambda condition, before="": lower(SPIN.format(condition=condition, before=before))
+
+
+@pytest.mark.parametrize(
+    ("condition", "schedule"),
+    [
+        *(("flag.at(0) == 0", schedule) for schedule in [*SCHEDULES, "hostile:0"]),
+        ("flag.at(t % 4) + cell.at(1) < 3", "eager"),
+        ("flag.at(1) != 7 && N > 1", "eager"),
+    ],
+)
+def test_a_loop_that_waits_for_what_nobody_writes(spinning, condition, schedule):
+    arrays = {"flag": np.zeros(64, np.int32), "y": np.zeros(64, np.int32)}
+    started = time.process_time()
+    found = fault_of(spinning(condition), arrays, schedule)
+    assert found.code == "E-5011" and found.span.line == 8
+    assert "nothing changes that its condition takes" in found.message
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("schedule", [*SCHEDULES, "hostile:0"])
+def test_a_loop_that_waits_for_another_warp_of_the_block(spinning, schedule):
+    """The last warp lets the others wait for a while, then writes."""
+    late = "if (t >= 32) { foreach {k} in [3000] { cell.at(32 + t % 32) = k; } cell.at(t - 32) = 1; }"
+    arrays = {"flag": np.zeros(64, np.int32), "y": np.zeros(64, np.int32)}
+    simulate.run(spinning("cell.at(t % 32) == 0", late), arrays, schedule=schedule, races=False)
+    assert (arrays["y"][32:] == 0).all()
+
+
+def test_a_loop_that_counts_away_from_its_end(spinning):
+    arrays = {"flag": np.zeros(64, np.int32), "y": np.zeros(64, np.int32)}
+    found = fault_of(spinning("n != -1"), arrays)
+    assert found.code == "E-5011" and "200000 turns" in found.message
 
 
 @pytest.mark.parametrize(("index", "code"), [(63, None), (64, "E-5012"), (-1, "E-5012")])
