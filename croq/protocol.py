@@ -27,6 +27,7 @@ class Judgement:
     kernel: str
     source: Verdict
     lowered: Verdict
+    remarks: tuple[Diagnostic, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -43,9 +44,10 @@ class Judgement:
         return [verdict.bug for verdict in (self.source, self.lowered) if verdict.bug is not None]
 
     def diagnostics(self) -> list[Diagnostic]:
-        """One report for one fault: that of the lowered kernel names the culprit (croq.verify.blame)."""
-        found = self.lowered.diagnostics()
-        return found or self.source.diagnostics()
+        """One report for one fault: that of the lowered kernel names the culprit (croq.verify.blame); and what the
+        protocol says nothing of."""
+        found = self.lowered.diagnostics() or self.source.diagnostics()
+        return [*found, *self.remarks]
 
     def __str__(self) -> str:
         if self.source.proved and self.lowered.proved:
@@ -66,13 +68,14 @@ def validate(model: Model, kernel: Kernel) -> list[Diagnostic]:
 
 def judge(made: Compilation) -> Iterator[Judgement]:
     """The verdicts on every kernel of a program."""
-    from croq.verify import THOROUGH, blame, verify_protocol
+    from croq.verify import THOROUGH, blame, disagreements, verify_protocol
 
     for kernel in made.module.kernels:
         lowered = verify_protocol(kernel, options=THOROUGH)
         written = _as_written(made.model, kernel.name)
         source = verify_protocol(written, level="tile", options=THOROUGH)
-        yield Judgement(kernel.name, source, blame(lowered, source, written))
+        remarks = tuple(disagreements(kernel))
+        yield Judgement(kernel.name, source, blame(lowered, source, written), remarks)
 
 
 def _as_written(model: Model, name: str) -> Kernel:

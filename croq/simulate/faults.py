@@ -39,6 +39,7 @@ E-5049  a wait that comes too late, or may: parity means another phase
 E-5050  lanes of a warp that touch elements of one another without a barrier
 E-5051  two blocks of which one writes what the other touches
 E-5052  results that differ between schedules
+E-5053  lanes of a warp that store different values to one element
 E-5099  the simulator itself failed
 """
 

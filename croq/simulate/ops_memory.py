@@ -52,6 +52,7 @@ def _store(c: Compiler, op: scalar.StoreElement) -> Code:
     active = c.active()
     size = DTYPES[root.type].itemsize
     local = root.storage == "local"
+    judged = not local and c.map is None
 
     def run(warp: Warp) -> None:
         data, index = cells(warp)
@@ -64,11 +65,29 @@ def _store(c: Compiler, op: scalar.StoreElement) -> Code:
             flags = np.broadcast_to(mask, shape)
             index = np.broadcast_to(index, shape)[flags]
             new = np.broadcast_to(new, shape)[flags]
+        if judged and warp.cta.watch is not None and type(new) is np.ndarray:
+            _agree(index, new, op, warp)
         if type(index) is not np.ndarray and type(new) is np.ndarray:
             new = new.reshape(-1)[-1]  # lanes that write to one place: the last one wins
         data[index] = new
 
     return c.preemptible(Code(run))
+
+
+def _agree(index: Any, new: Array, op: Op, warp: Warp) -> None:
+    """Lanes that store to one element must store one value: which of several stays is open."""
+    places = np.broadcast_to(index, new.shape).reshape(-1)
+    bits = new.reshape(-1).view(f"u{new.dtype.itemsize}")
+    order = np.argsort(places, kind="stable")
+    places, bits = places[order], bits[order]
+    if ((places[1:] == places[:-1]) & (bits[1:] != bits[:-1])).any():
+        raise fault(
+            "E-5053",
+            op,
+            f"lanes of warp {warp.index} store different values to one element",
+            notes=["nothing orders the lanes of one statement: which value stays is open"],
+            hint="let one lane store it, or give each lane an element of its own",
+        )
 
 
 def _cells(c: Compiler, view: View, indices: tuple[Any, ...], op: Op) -> Callable[[Warp], Cells]:

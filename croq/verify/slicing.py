@@ -210,10 +210,7 @@ class Lanes:
         parts = [self.fixed(v) for v in op.operands()]
         if any(part is None for part in parts):
             return None
-        if isinstance(op, Binary) and op.op in ("div", "mod", "cdiv") and (parts[1] == 0).any():  # type: ignore[union-attr]
-            return None
-        found = _combine(op, parts)
-        return None if not isinstance(found, np.ndarray | int | bool) else _full(found, self.threads)
+        return evaluated(op, parts, self.threads)
 
     def uniform(self, value: Value) -> bool:
         """Whether a fixed value is the same in all lanes of each warp."""
@@ -247,6 +244,14 @@ class Lanes:
                 inner = divergent or isinstance(op, Elect) or any(self.vary(v) for v in control_values(op))
                 for region in op.regions():
                     self._visit(region, inner)
+
+
+def evaluated(op: Op, parts: list[NDArray[np.int64] | None], threads: int) -> NDArray[np.int64] | None:
+    """An operation on one value a thread; None where it has none."""
+    if isinstance(op, Binary) and op.op in ("div", "mod", "cdiv") and (parts[1] == 0).any():  # type: ignore[union-attr]
+        return None
+    found = _combine(op, parts)
+    return None if not isinstance(found, np.ndarray | int | bool) else _full(found, threads)
 
 
 def _combine(op: Op, parts: list[NDArray[np.int64] | None]) -> object:
