@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -54,6 +55,7 @@ _BLOCK = re.compile(r"__syncthreads(?:_\w+)?|__barrier_sync\w*")
 _OPAQUE = _words(
     "asm __asm __asm__ __shared__ extern volatile goto __constant__ operator new delete co_await co_yield throw try"
 )
+_CLASSES = _words("struct class union")
 _DECORATION = _words("__launch_bounds__ __attribute__ alignas __align__ explicit noexcept")
 
 
@@ -77,6 +79,7 @@ class DeviceText:
     def __init__(self, texts: tuple[str, ...]) -> None:
         self._bodies: dict[str, list[str]] = {}  # tokens of all that a name may stand for
         self._types: set[str] = set()
+        self._implicit: list[str] = []  # tokens of what runs without being called by name: members, operators
         self._found: dict[str, Nature] = {}
         for text in texts:
             self._read(text)
@@ -91,8 +94,13 @@ class DeviceText:
     def _called(self, callee: str) -> Nature:
         if callee not in self._found:
             self._found[callee] = PLAIN  # a function that calls itself adds nothing
-            self._found[callee] = self._judge(callee)
+            self._found[callee] = self._judge(callee).worse(self._unnamed)
         return self._found[callee]
+
+    @cached_property
+    def _unnamed(self) -> Nature:
+        """Of constructors, operators and the like, of any class: which of them an expression runs is not followed."""
+        return self._scan([token for token in self._implicit if token != "operator"])
 
     def of_tokens(self, text: str) -> Nature:
         """Of C++ text that stands in a kernel."""
@@ -110,14 +118,27 @@ class DeviceText:
         for before, after in pairwise(found):
             if before in ("struct", "class", "enum", "union", "using", "typename"):
                 self._types.add(after)
+        self._items(found, "")
+
+    def _items(self, found: list[str], space: str) -> None:
+        """The declarations of a namespace; a function stands under its name and under its qualified ones."""
         start = 0
         for end in _ends(found):
             item, start = found[start:end], end
             brace = item.index("{") if "{" in item else len(item)
-            heads = (a for a, b in pairwise(item[:brace]) if b == "(" and _is_name(a) and a not in _DECORATION)
+            head = item[:brace]
+            if "namespace" in head[:2]:
+                inner = "".join(f"{name}::" for name in head[head.index("namespace") + 1 :])
+                self._items(item[brace + 1 : -1], space + inner)
+                continue
+            heads = (a for a, b in pairwise(head) if b == "(" and _is_name(a) and a not in _DECORATION)
             called = next(heads, None)
+            if called is None or "operator" in head or _CLASSES & set(head):
+                self._implicit += item[brace:] if "operator" not in head else item
             if called is not None:  # with the defaults of its parameters
-                self._bodies.setdefault(called, []).extend(item[item.index(called) + 1 :])
+                names = f"{space}{called}".split("::")
+                for n in range(len(names)):
+                    self._bodies.setdefault("::".join(names[n:]), []).extend(item[item.index(called) + 1 :])
 
     # ------------------------------------------------------------------------------------------------------ judging
     def _judge(self, name: str) -> Nature:

@@ -85,6 +85,16 @@ NATURES = {
     "__device__ void f() { cooperative_groups::this_thread_block().sync(); }": "opaque",
     "__device__ void f() { auto g = [] { }; g(); }": "opaque",
     "__device__ int g(int);": "opaque",
+    "namespace n { __device__ int g(int a) { return a; } namespace m { __device__ int h(int a) { return n::g(a); } } } "
+    "__device__ int f(int a) { return n::m::h(a) + m::h(a); }": "plain",
+    "namespace n { __device__ void g() { __syncthreads(); } } __device__ void f() { n::g(); }": "block",
+    "namespace n { constexpr int C = 3; __device__ void f() { } }": "plain",
+    "struct S { int a; __device__ S(int b) { a = b + 1; } }; __device__ int f(int a) { S s(a); return s.a; }": "opaque",
+    "struct S { int a; __device__ S operator+(S b) { return b; } }; __device__ S f(S a) { return a + a; }": "plain",
+    "struct S { __device__ S operator+(S b) { __syncthreads(); } }; __device__ S f(S a) { return a + a; }": "block",
+    "struct S { int a = 1; __device__ ~S() { __syncthreads(); } }; __device__ void f() { S s; }": "block",
+    "__device__ int table[2] = {1, 2}; __device__ int f(int a) { return table[a]; }": "plain",
+    "enum E { one }; __device__ int f(E e) { return e == one ? int(e) : E(2); }": "plain",
 }
 
 
