@@ -211,7 +211,7 @@ def _check_extent(state: _State, param: Param, index: int, axis: int, dim: Dim) 
 
 def _check_requirements(state: _State, kernel: Kernel) -> None:
     """What the function asserts of its arguments."""
-    for rule in kernel.notes.get("requires", ()):
+    for rule in kernel.requirements:
         if rule.holds(state.symbols):
             continue
         names = sorted(rule.left.symbols() | rule.right.symbols())

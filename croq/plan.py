@@ -12,7 +12,7 @@ from typing import Any
 
 from croq.ir.core import Block
 from croq.ir.hw import Section, SetMaxNReg
-from croq.ir.objects import Event, Kernel
+from croq.ir.objects import Event, Kernel, Wait
 from croq.ir.types import ThreadSet
 
 Object = dict[str, Any]
@@ -49,7 +49,7 @@ def plan_kernel(kernel: Kernel) -> Object:
             if buffer.storage == "shared"
         ],
         "events": [_event(event) for event in kernel.events],
-        "waits": [dict(wait) for wait in kernel.notes.get("waits", ())],
+        "waits": [_wait(wait) for wait in kernel.waits],
         "tensor_maps": [
             {
                 "tensor": tensor_map.param.name,
@@ -92,6 +92,11 @@ def _event(event: Event) -> Object:
         "waiters": _ranges(event.waiters),
         "why": event.why,
     }
+
+
+def _wait(wait: Wait) -> Object:
+    line = wait.span.line if wait.span else 0
+    return {"line": line, "futures": list(wait.futures), "depth": wait.depth, "why": wait.why}
 
 
 def _ranges(threads: ThreadSet | None) -> list[list[int]] | None:

@@ -16,7 +16,7 @@ from croq.diagnostics import Sink
 from croq.ir.build_context import KernelBuilder
 from croq.ir.build_statements import parallel
 from croq.ir.core import Block
-from croq.ir.objects import Kernel, Module, Param
+from croq.ir.objects import Kernel, Module, Param, Requirement
 from croq.sema.model import KernelModel, Model
 from croq.sema.symbols import DataSymbol
 from croq.syntax import ast
@@ -63,10 +63,13 @@ def _kernel(model: Model, made_from: KernelModel, sink: Sink, text: tuple[str, .
         min_blocks=made_from.min_blocks,
         max_threads=made_from.max_threads,
         is_async=made_from.is_async,
+        function=made_from.function.function.name,
         device_text=text,
     )
-    kernel.notes["function"] = made_from.function.function.name
-    kernel.notes["requires"] = tuple(made_from.function.requires)
+    kernel.requirements = [
+        Requirement(f"assert_{i}", rule.op, rule.left, rule.right, rule.message, span=rule.span)
+        for i, rule in enumerate(made_from.function.requires)
+    ]
     builder = KernelBuilder(model, made_from, sink, kernel)
     for symbol, param in zip(symbols, params, strict=True):
         if isinstance(symbol, DataSymbol):

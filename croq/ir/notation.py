@@ -27,6 +27,8 @@ LEFT = frozenset({"result", "future"})
 KEYWORDS = {"param": "params", "buffer": "buffers", "fragment": "fragments", "event": "events"} | {
     "variable": "variables",
     "tensor_map": "tensor_maps",
+    "requirement": "requirements",
+    "wait": "waits",
 }  # what introduces an object's declaration -> the kernel's list of such objects
 CLASSES: dict[str, type[Object]] = dict(zip(KEYWORDS, OBJECTS, strict=True))
 RESERVED = frozenset({"_", "true", "false", "inf", "nan", "threads"})
@@ -76,7 +78,7 @@ def record_fields(cls: type[Object] | type[Kernel]) -> tuple[FieldInfo, ...]:
     """The attributes of an object or a kernel that text shows: all but the name, the span and other objects' lists."""
     if cls not in _CACHE:
         hints = get_type_hints(cls)
-        hidden = {"name", "span", "init", "body", "notes", "file", *KEYWORDS.values()}
+        hidden = {"name", "span", "init", "body", "file", *KEYWORDS.values()}
         names = [f.name for f in fields(cls) if f.name not in hidden]
         _CACHE[cls] = tuple(FieldInfo(name, hints[name], "attribute") for name in names)
     return _CACHE[cls]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from croq.ir.core import Block, Composite, Object, Value
 from croq.ir.types import BYTES, ThreadSet
-from croq.sema.symbolic import Dim
+from croq.sema.symbolic import COMPARE, Dim
 from croq.source import SourceFile
 
 if TYPE_CHECKING:
@@ -164,7 +164,32 @@ class TensorMap(Object):
     why: str = ""
 
 
-OBJECTS = (Param, Buffer, Fragment, Event, Variable, TensorMap)
+@dataclass(eq=False)
+class Requirement(Object):
+    """`left op right` over dimensions and integer parameters: what arguments of a launch must satisfy."""
+
+    op: str  # == != < <= > >=
+    left: Dim
+    right: Dim
+    message: str = ""
+
+    def holds(self, bindings: Mapping[str, int]) -> bool:
+        return COMPARE[self.op](self.left.evaluate(bindings), self.right.evaluate(bindings))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+@dataclass(eq=False)
+class Wait(Object):
+    """A wait of the source for MMAs, and how many younger ones it leaves in flight."""
+
+    futures: tuple[str, ...]
+    depth: int
+    why: str = ""
+
+
+OBJECTS = (Param, Buffer, Fragment, Event, Variable, TensorMap, Requirement, Wait)
 
 
 # ---------------------------------------------------------------------------------------------------- references
@@ -269,15 +294,18 @@ class Kernel:
     min_blocks: int | None = None  # second argument of launch_bounds
     max_threads: int | None = None  # first argument, where it is not `_`
     is_async: bool = False
+    function: str = ""  # the `__co__` function that launches it
+    barrier_sets: tuple[ThreadSet, ...] = ()  # those with a named barrier of their own (passes/barriers.py)
     buffers: list[Buffer] = field(default_factory=list)
     fragments: list[Fragment] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     tensor_maps: list[TensorMap] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
     device_text: tuple[str, ...] = ()  # C++ of the file's `__device__` functions and what they need, in order
     entry: str = ""  # what the emitted function is called, where that cannot be `name`
     shared_bytes: int = 0
-    notes: dict[str, Any] = field(default_factory=dict)  # what passes leave for the plan, by pass
 
     @property
     def entry_name(self) -> str:

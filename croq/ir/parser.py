@@ -1,7 +1,7 @@
 """Printed IR back to a kernel: `print_kernel(parse_kernel(text)) == text` for printed text.
 
 The grammar is in docs/ir.md. Like the printer it follows the declarations: the field of a class says what may stand at
-its place. Spans become empty spans at their line of a file that has only line ends; notes of a kernel stay empty.
+its place. Spans become empty spans at their line of a file that has only line ends.
 """
 
 from __future__ import annotations

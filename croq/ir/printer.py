@@ -1,7 +1,6 @@
 """The IR as text: deterministic, complete, and derived from the declarations of operations and objects.
 
-The grammar is in docs/ir.md; `croq.ir.parser` reads the text back. Left out are a kernel's notes and everything of a
-span but its line.
+The grammar is in docs/ir.md; `croq.ir.parser` reads the text back. Left out is everything of a span but its line.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ can do without (they become mbarriers), sets cannot: some ids are kept for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
@@ -23,34 +22,22 @@ FIRST_ID, LAST_ID = 1, 14
 FOR_SETS = 6  # ids that events leave to thread sets: each warpgroup of a CTA of four, all, all but a producer
 
 
-@dataclass
-class BarrierIds:
-    """The ids in use; one a kernel, kept in its notes."""
+def id_for_event(kernel: Kernel) -> int | None:
+    """A free id for one more event; None where the events have theirs."""
+    taken = _of_events(kernel)
+    return LAST_ID - taken if taken < LAST_ID - FIRST_ID + 1 - FOR_SETS else None
 
-    by_set: dict[ThreadSet, int] = field(default_factory=dict)
-    events: int = 0
 
-    @staticmethod
-    def of(kernel: Kernel) -> BarrierIds:
-        ids: BarrierIds = kernel.notes.setdefault("barrier_ids", BarrierIds())
-        return ids
-
-    @property
-    def free(self) -> int:
-        return LAST_ID - FIRST_ID + 1 - len(self.by_set) - self.events
-
-    def for_event(self) -> int | None:
-        if self.events >= LAST_ID - FIRST_ID + 1 - FOR_SETS:
+def _id_for_set(kernel: Kernel, threads: ThreadSet) -> int | None:
+    if threads not in kernel.barrier_sets:
+        if len(kernel.barrier_sets) + _of_events(kernel) > LAST_ID - FIRST_ID:
             return None
-        self.events += 1
-        return LAST_ID - self.events + 1
+        kernel.barrier_sets += (threads,)
+    return FIRST_ID + kernel.barrier_sets.index(threads)
 
-    def for_set(self, threads: ThreadSet) -> int | None:
-        if threads not in self.by_set:
-            if self.free <= 0:
-                return None
-            self.by_set[threads] = FIRST_ID + len(self.by_set)
-        return self.by_set[threads]
+
+def _of_events(kernel: Kernel) -> int:
+    return sum(event.barrier_id is not None for event in kernel.events)
 
 
 def barrier(kernel: Kernel, threads: ThreadSet, span: Span | None, sink: Sink) -> list[Op]:
@@ -70,7 +57,7 @@ def barrier(kernel: Kernel, threads: ThreadSet, span: Span | None, sink: Sink) -
             hint="narrow the block to a multiple of 32 threads, starting at one",
         )
         return []
-    number = BarrierIds.of(kernel).for_set(threads)
+    number = _id_for_set(kernel, threads)
     if number is None:
         sink.error(
             "E-2104",

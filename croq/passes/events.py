@@ -36,7 +36,7 @@ from croq.diagnostics import Sink
 from croq.ir.objects import Event, Kernel
 from croq.ir.tile import EventTrigger, EventWait
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import BarrierIds
+from croq.passes.barriers import id_for_event
 from croq.passes.base import Pass
 from croq.passes.event_lowering import PHASE_BITS, EventLowering
 from croq.passes.event_sites import Sites, leader, union
@@ -140,7 +140,7 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
         return
     reason = _not_a_named_barrier(event, sites)
     if reason is None:
-        event.barrier_id = BarrierIds.of(kernel).for_event()
+        event.barrier_id = id_for_event(kernel)
         reason = None if event.barrier_id is not None else "no named barrier id is left"
     if reason is None:
         assert event.waiters is not None

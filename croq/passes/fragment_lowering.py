@@ -24,7 +24,6 @@ ROW_PIECE = 8  # 16-bit elements that a lane's address must have in one piece of
 
 def lower(kernel: Kernel, sink: Sink) -> None:
     """Replace every `frag.*` operation, once all fragments have layouts."""
-    stores: list[str] = []
 
     def replace(op: Op) -> Sequence[Op] | None:
         if isinstance(op, FragFill):
@@ -38,14 +37,11 @@ def lower(kernel: Kernel, sink: Sink) -> None:
         if isinstance(op, FragAllReduce):
             return [RegShuffleReduce(op.kind, op.frag, QUAD, span=op.span, threads=op.threads)]
         if isinstance(op, FragStore):
-            new, why = _store(op)
-            stores.append(why)
-            return [new]
+            return [_store(op)]
         return None
 
     rewrite_blocks(kernel.body, replace)
     remove_dead(kernel.body)
-    kernel.notes["fragments"] = stores
 
 
 def _fill(op: FragFill) -> list[Op]:
@@ -70,16 +66,11 @@ def _reduce(op: FragReduce, sink: Sink) -> list[Op]:
     ]
 
 
-def _store(op: FragStore) -> tuple[RegStore, str]:
-    """Rule F12; also the reason of the choice, for the plan."""
-    obstacle = _stmatrix_obstacle(op)
+def _store(op: FragStore) -> RegStore:
+    """Rule F12."""
     checked = () if _inside(op.dest) else unproved_dimensions(op.dest)
-    method: Literal["store", "stmatrix"] = "store" if obstacle else "stmatrix"
-    new = RegStore(op.frag, op.dest, method, checked, _in_pairs(op, method), span=op.span, threads=op.threads)
-    where = f"line {op.span.line}: " if op.span is not None else ""
-    how = f"element stores, because {obstacle}" if obstacle else "stmatrix"
-    guarded = ", guarded: the tile may overhang the array" if checked else ""
-    return new, f"{where}`{op.frag.frag.name}` to `{op.dest.root.name}` by {how}{guarded}"
+    method: Literal["store", "stmatrix"] = "store" if _stmatrix_obstacle(op) else "stmatrix"
+    return RegStore(op.frag, op.dest, method, checked, _in_pairs(op, method), span=op.span, threads=op.threads)
 
 
 def _stmatrix_obstacle(op: FragStore) -> str | None:

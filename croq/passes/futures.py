@@ -11,18 +11,18 @@ Rules (PTX ISA, "wgmma.wait_group")
         "wgmma").
     F5  The registers of what a wait completes are pinned behind it: the compiler must not move their reads above.
 
-Needs: mma. Adds: notes["waits"] for the plan. Leaves no `future.wait`.
+Needs: mma. Adds: `waits`, for the plan. Leaves no `future.wait`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegMap, Section, WgmmaCommit, WgmmaIssue, WgmmaWait
-from croq.ir.objects import Fragment, FragRef, Kernel
+from croq.ir.objects import Fragment, FragRef, Kernel, Wait
 from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.tile import FutureWait
 from croq.passes.base import Pass
@@ -39,8 +39,8 @@ class Futures(Pass):
         flow.block(kernel.body, {})
         flow.report = True
         flow.block(kernel.body, {})
-        kernel.notes["waits"] = []
-        _rewrite(kernel.body, flow, kernel.notes["waits"])
+        kernel.waits.clear()
+        _rewrite(kernel.body, flow, kernel.waits)
 
 
 @dataclass
@@ -172,17 +172,18 @@ def _join(a: State | None, b: State | None) -> State | None:
     return {f: min(a.get(f, n), b.get(f, n)) for f, n in {**a, **b}.items()}
 
 
-def _rewrite(block: Block, flow: _Flow, notes: list[dict[str, Any]]) -> None:
+def _rewrite(block: Block, flow: _Flow, waits: list[Wait]) -> None:
     result: list[Op] = []
     for op in block.ops:
         for region in op.regions():
-            _rewrite(region, flow, notes)
+            _rewrite(region, flow, waits)
         if not isinstance(op, FutureWait):
             result.append(op)
             continue
-        names = [f.name for f in op.futures if f.name]
+        names = tuple(f.name for f in op.futures if f.name)
         if op not in flow.depth:
-            notes.append(_note(op, names, 0, "an earlier wait has completed it already"))
+            why = "an earlier wait has completed it already"
+            waits.append(Wait(f"wait_{len(waits)}", names, 0, why, span=op.span))
             continue
         depth = flow.depth[op]
         done = flow.completes[op]
@@ -190,9 +191,6 @@ def _rewrite(block: Block, flow: _Flow, notes: list[dict[str, Any]]) -> None:
         result.append(WgmmaWait(depth, tuple(done), tuple(frags.values()), span=op.span, threads=op.threads))
         if names:
             younger = f"{depth} younger MMA{'s' if depth != 1 else ''} may be in flight here on every path"
-            notes.append(_note(op, names, depth, younger if depth else "no younger MMA is in flight on some path"))
+            why = younger if depth else "no younger MMA is in flight on some path"
+            waits.append(Wait(f"wait_{len(waits)}", names, depth, why, span=op.span))
     block.ops[:] = result
-
-
-def _note(op: FutureWait, names: list[str], depth: int, why: str) -> dict[str, Any]:
-    return {"line": op.span.line if op.span else 0, "futures": names, "depth": depth, "why": why}

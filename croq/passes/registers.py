@@ -10,7 +10,7 @@ Rules (PTX ISA, "setmaxnreg"; CUDA C++ programming guide, launch bounds; hopper.
     R3  ptxas honours requests only with a register cap at entry: a kernel with requests and no `launch_bounds(.., n)`
         is given a minimum of one block.
 
-Needs: participants. Adds: notes["registers"] for the plan, `min_blocks` by R3. Leaves no `setreg`.
+Needs: participants. Adds: `min_blocks` by R3. Leaves no `setreg`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class Registers(Pass):
         if requests and not sink.failed:
             _check_sum(kernel, requests, sink)
             kernel.min_blocks = kernel.min_blocks or 1
-        kernel.notes["registers"] = [{"role": role, "setreg": op.count} for role, op in requests]
         rewrite_blocks(kernel.body, _lower)
 
 

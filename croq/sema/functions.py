@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from croq.sema import names
 from croq.sema.expressions import scalar
-from croq.sema.model import COMPARE, FunctionModel, Requirement
+from croq.sema.model import FunctionModel, Requirement
 from croq.sema.parallel import kernel
 from croq.sema.state import State
 from croq.sema.statements import walk
-from croq.sema.symbolic import Dim
+from croq.sema.symbolic import COMPARE, Dim
 from croq.sema.symbols import DataSymbol, ScalarSymbol, Scope
 from croq.sema.types import BYTES, INTEGERS, Scalar, from_dim
 from croq.syntax import ast
@@ -151,12 +151,11 @@ def _require(state: State, condition: ast.Expr, stmt: ast.Assert, found: Functio
                 hint="use dimensions, integer parameters, constants and arithmetic on them",
             )
         return
-    requirement = Requirement(condition.op, left, right, stmt.message, condition.span)
-    if left.known is not None and right.known is not None and not requirement.holds({}):
+    if left.known is not None and right.known is not None and not COMPARE[condition.op](left.known, right.known):
         text = stmt.message or "it is false"
         state.sink.error("E-1211", condition.span, f"this assertion never holds: {text}", hint="check the macros in it")
         return
-    found.requires.append(requirement)
+    found.requires.append(Requirement(condition.op, left, right, stmt.message, condition.span))
 
 
 def _fresh(name: str, taken: set[str]) -> str:

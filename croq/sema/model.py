@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from croq.sema.symbolic import Dim
@@ -59,22 +57,6 @@ class Requirement:
     right: Dim
     message: str
     span: Span
-
-    def holds(self, bindings: Mapping[str, int]) -> bool:
-        return COMPARE[self.op](self.left.evaluate(bindings), self.right.evaluate(bindings))
-
-    def __str__(self) -> str:
-        return f"{self.left} {self.op} {self.right}"
-
-
-COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ equal in value, so comparison has three answers. Symbols stand for positive inte
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Union
@@ -42,6 +43,15 @@ class Atom:
             return {str(self.args[0])}
         return {s for d in self.args if isinstance(d, Dim) for s in d.symbols()}
 
+
+COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
     "div": lambda a, b: a // b,

@@ -46,13 +46,13 @@ def size(choices: Iterable[int]) -> float:
 
 def agrees(kernel: Kernel, symbols: Mapping[str, int]) -> bool:
     """Whether sizes are what is asserted of them at host level."""
-    rules = kernel.notes.get("requires", ())
+    rules = kernel.requirements
     return all(rule.holds(symbols) for rule in rules if rule.left.symbols() | rule.right.symbols() <= symbols.keys())
 
 
 def agreeing(kernel: Kernel, symbols: dict[str, int], fixed: Iterable[str] = ()) -> dict[str, int]:
     """The sizes, with those (but for `fixed`) made equal that are asserted to be."""
-    for rule in kernel.notes.get("requires", ()):
+    for rule in kernel.requirements:
         if rule.op != "==" or not rule.left.symbols() | rule.right.symbols() <= symbols.keys() or rule.holds(symbols):
             continue
         for side, other in ((rule.right, rule.left), (rule.left, rule.right)):

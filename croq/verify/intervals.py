@@ -55,7 +55,7 @@ class Intervals:
     def _required(self) -> dict[str, Range]:
         """What `assert` at host level says of single symbols."""
         found: dict[str, Range] = {}
-        for rule in self.kernel.notes.get("requires", ()):
+        for rule in self.kernel.requirements:
             for op, left, right in ((rule.op, rule.left, rule.right), (_TURNED[rule.op], rule.right, rule.left)):
                 name = next(iter(left.symbols()), None)
                 if name is None or left != Dim.symbol(name) or right.known is None:

@@ -158,7 +158,7 @@ class Relations:
     # ------------------------------------------------------------------------------------------------------- facts
     def _given(self, at: Op) -> Iterator[Dim]:
         """F3 and F4."""
-        for rule in self.kernel.notes.get("requires", ()):
+        for rule in self.kernel.requirements:
             yield from _true_of(_HOST[rule.op], rule.left, rule.right) or ()
         inner = at
         for outer in reversed(self.program.slice.around[at]):

@@ -6,11 +6,11 @@ import json
 
 from croq.ir.core import Block, Value
 from croq.ir.hw import Section, SetMaxNReg
-from croq.ir.objects import Buffer, Event, Fragment, Kernel, Param, TensorMap
+from croq.ir.objects import Buffer, Event, Fragment, Kernel, Param, TensorMap, Wait
 from croq.ir.types import ThreadSet
 from croq.plan import plan, render, to_json
 from croq.sema.symbolic import Dim
-from croq.source import SourceFile
+from croq.source import SourceFile, Span
 from croq.target.sm90.fragments import AccumulatorLayout
 
 KEYS = [
@@ -31,7 +31,7 @@ def made():
     s, h, b = (Dim.symbol(name) for name in ("Q_SEQ", "H", "B"))
     k = Param("K", "bf16", (b, s, h, Dim.of(128)))
     body = Block([section("p == 0", SetMaxNReg("dec", 40)), section("p > 0", SetMaxNReg("inc", 232))])
-    kernel = Kernel("flash_atten", SourceFile("v4.co", ""), [k], (s.cdiv(128), h, b), 384, body, 3, 1)
+    kernel = Kernel("flash_atten", SourceFile("v4.co", "\n" * 88), [k], (s.cdiv(128), h, b), 384, body, 3, 1)
     kernel.shared_bytes = 65544
     kernel.buffers = [Buffer("k_buf", "bf16", (128, 128), 2, swizzle=128, offset=0, alignment=1024, why="K of an MMA")]
     kernel.events = [
@@ -42,7 +42,7 @@ def made():
     ]  # fmt: skip
     kernel.tensor_maps = [TensorMap("K_map", k, (64, 128), (3, 1), None, (Dim.of(128), s), 128, 2)]
     kernel.fragments = [Fragment("acc_s", "f32", (64, 128), AccumulatorLayout(64, 128))]
-    kernel.notes["waits"] = [{"line": 88, "futures": ["qk"], "depth": 1, "why": "one group is younger"}]
+    kernel.waits = [Wait("wait_0", ("qk",), 1, "one group is younger", span=Span(kernel.file, 87, 88))]
     return kernel
 
 

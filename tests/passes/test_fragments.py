@@ -371,7 +371,6 @@ def test_how_a_fragment_is_stored(dest: str, method: str, checked: str, pairs: s
     kernel, sink = run(objects, code)
     assert not sink.diagnostics
     assert f", {method}, {checked}, pairs={pairs}" in body(kernel)
-    assert len(kernel.notes["fragments"]) == 1
 
 
 def test_a_fill_is_converted_to_the_element_type() -> None:

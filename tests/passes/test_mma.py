@@ -26,7 +26,7 @@ def refused(body: str, declared: str = TILES, count: int = 1) -> str:
 
 def depths(body: str) -> list[tuple[str, int]]:
     """Futures and depth of every wait that the source names, in program order."""
-    return [(", ".join(w["futures"]), w["depth"]) for w in kernel_of(TWO + body).notes["waits"] if w["futures"]]
+    return [(", ".join(wait.futures), wait.depth) for wait in kernel_of(TWO + body).waits if wait.futures]
 
 
 # --------------------------------------------------------------------------------------------------------------- A1, A2
@@ -163,7 +163,7 @@ def test_a_wait_that_an_earlier_one_has_done_vanishes() -> None:
     """F3: groups complete in order, so waiting for the younger completed the older."""
     kernel = kernel_of(TWO + F + G + "wait g; wait f;")
     assert [op.depth for op in every(kernel, WgmmaWait)] == [0]
-    assert kernel.notes["waits"][1]["why"] == "an earlier wait has completed it already"
+    assert kernel.waits[1].why == "an earlier wait has completed it already"
 
 
 def test_a_wait_pins_what_it_completes() -> None:
@@ -176,7 +176,7 @@ def test_a_wait_pins_what_it_completes() -> None:
 
 def test_waits_for_moves_are_not_in_the_list() -> None:
     body = "s = dma.copy.async a => b; wait s;".replace("a => b", "c.subspan(64, 64).at(0, 0) => shared")
-    assert kernel_of(body).notes["waits"] == []
+    assert kernel_of(body).waits == []
 
 
 # ------------------------------------------------------------------------------------------------------------------- F4

@@ -52,7 +52,7 @@ def _module(case_id: str) -> Module:
 
 def kernels_of(case: Case) -> list[Kernel]:
     """The launches of the case's function, in order."""
-    return [k for k in _module(case.id).kernels if k.notes["function"] == case.program.name]
+    return [k for k in _module(case.id).kernels if k.function == case.program.name]
 
 
 def test_names_are_unique() -> None:

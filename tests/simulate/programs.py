@@ -53,7 +53,7 @@ class Subject:
 def _kernels(path: Path, defines: dict[str, Any], function: str | None) -> list[Kernel]:
     text = path.read_text(encoding="utf-8")
     compilation = compile_file(SourceFile(path.name, text), Settings.of({k: str(v) for k, v in defines.items()}))
-    return [k for k in compilation.module.kernels if function is None or k.notes["function"] == function]
+    return [k for k in compilation.module.kernels if function is None or k.function == function]
 
 
 def programs() -> Iterator[Subject]:
