@@ -132,24 +132,21 @@ class Compilation:
         """The IR before any pass."""
         return lower_until(self.model, "")
 
-    @cached_property
+    @property
     def ir(self) -> str:
         """The IR after all passes."""
-        from croq.ir.printer import print_module
-
-        return print_module(self.module)
+        return self.lowered.ir
 
     def ir_after(self, name: str) -> str:
         """The IR after the pass `name`."""
         return lower_until(self.model, name)
 
-    @cached_property
+    @property
     def plan(self) -> list[dict[str, Any]]:
-        from croq.plan import plan
+        """What was derived, an object a device kernel (docs/plan.md)."""
+        return self.lowered.plan
 
-        return plan(self.module.kernels)
-
-    @cached_property
+    @property
     def cuda(self) -> str:
         """The emitted CUDA; empty for a program that launches nothing."""
         return self.lowered.cuda
@@ -243,7 +240,7 @@ def compile_file(file: SourceFile, settings: Settings, observer: Observer | None
     lowered = None
     if observer is None:
         with timed(seconds, "recall"):
-            lowered = memo.load(key)
+            lowered = memo.load(key, file, lambda: _lower(file, settings, None, {}).module)
     if lowered is None:
         lowered = _lower(file, settings, observer, seconds)
         memo.store(key, lowered)
@@ -257,6 +254,7 @@ def _lower(file: SourceFile, settings: Settings, observer: Observer | None, seco
     from croq.ir.verify import verify
     from croq.memo import Lowered
     from croq.passes import pipeline
+    from croq.plan import plan
     from croq.protocol import validate
     from croq.sema import analyse
     from croq.syntax import parse_program
@@ -286,7 +284,8 @@ def _lower(file: SourceFile, settings: Settings, observer: Observer | None, seco
     with timed(seconds, "emit"):
         cuda = emit_cuda(module.kernels, lineinfo=settings.lineinfo) if module.kernels else ""
     functions = {f.function.name: [kernel.name for kernel in f.kernels] for f in model.functions if f.kernels}
-    return Lowered(module, functions, tuple(sink.diagnostics), cuda)
+    entries = {kernel.name: kernel.entry_name for kernel in module.kernels}
+    return Lowered(functions, entries, tuple(sink.diagnostics), plan(module.kernels), cuda, lambda: module)
 
 
 @dataclass(frozen=True)

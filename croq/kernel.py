@@ -62,22 +62,21 @@ class Kernel:
 
     def __init__(self, compilation: compiler.Compilation, function: str | None = None) -> None:
         """Raises CompileError E-3104 when the file has no such function."""
-        known = list(compilation.functions)
+        known = list(compilation.lowered.functions)
         if function is not None and function not in known:
             notes = [f"its functions are: {', '.join(known)}"]
             message = f"`{compilation.file.name}` has no `__co__` function `{function}` that launches anything"
             hint = compiler.close(function, known)
             raise CompileError([make("E-3104", None, message, notes=notes, hint=hint)])
         self.compilation = compilation
-        self._functions = compilation.functions if function is None else {function: compilation.functions[function]}
-        self._devices = [device for devices in self._functions.values() for device in devices]
+        self._functions = known if function is None else [function]
         self._launches: OrderedDict[tuple[Any, ...], _Launches] = OrderedDict()
 
     # ------------------------------------------------------------------------------------------------- what was made
     @property
     def name(self) -> str:
         """The function's name; of several, the file's."""
-        names = list(self._functions)
+        names = self._functions
         return names[0] if len(names) == 1 else compiler.stem(self.compilation.file)
 
     @cached_property
@@ -86,6 +85,10 @@ class Kernel:
         if len(self._functions) == 1:
             return dict.fromkeys(self._functions, self)
         return {name: Kernel(self.compilation, name) for name in self._functions}
+
+    @cached_property
+    def _devices(self) -> list[DeviceKernel]:
+        return [device for name in self._functions for device in self.compilation.functions[name]]
 
     @cached_property
     def params(self) -> tuple[Param, ...]:
@@ -108,9 +111,8 @@ class Kernel:
     @cached_property
     def plan(self) -> list[dict[str, Any]]:
         """What was derived, an object a device kernel (docs/plan.md)."""
-        from croq.plan import plan
-
-        return plan(self._devices)
+        mine = {kernel for name in self._functions for kernel in self.compilation.lowered.functions[name]}
+        return [item for item in self.compilation.plan if item["kernel"] in mine]
 
     @property
     def cuda(self) -> str:

@@ -83,7 +83,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 def summary(console: Console, made: Compilation, paths: list[Path]) -> None:
     """Threads, shared memory, registers and spills of each kernel; time of each stage; what was written."""
-    facts = [_facts(made, kernel) for kernel in made.module.kernels]
+    facts = [_facts(made, kernel) for kernel in made.plan]
     if console.json:
         stages = {name: round(value, 6) for name, value in made.seconds.items()}
         console.data(
@@ -113,12 +113,12 @@ def _spills(fact: dict[str, Any]) -> bool:
     return bool(fact["spill_stores"] or fact["spill_loads"])
 
 
-def _facts(made: Compilation, kernel: Any) -> dict[str, Any]:
-    usage = {item.name: item for item in made.image.usage}.get(kernel.entry_name)
+def _facts(made: Compilation, kernel: dict[str, Any]) -> dict[str, Any]:
+    usage = {item.name: item for item in made.image.usage}.get(made.lowered.entries[kernel["kernel"]])
     return {
-        "kernel": kernel.name,
-        "threads": kernel.threads,
-        "shared_bytes": kernel.shared_bytes,
+        "kernel": kernel["kernel"],
+        "threads": kernel["threads"],
+        "shared_bytes": kernel["shared_bytes"],
         "registers": usage.registers if usage else None,
         "spill_stores": usage.spill_stores if usage else 0,
         "spill_loads": usage.spill_loads if usage else 0,

@@ -43,6 +43,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _FLOAT = re.compile(r"-?(?:inf|nan|\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)")
 _INTEGER = re.compile(r"-?\d+")
 _NAME = re.compile(r"\w+")
+_VALUE = re.compile(r"\w+(?:\.\d+)?")  # a number behind the dot tells values of one name apart
 _T = TypeVar("_T")
 
 
@@ -111,8 +112,8 @@ class _Parser:
         if not self.take(token):
             self.fail(f"`{token}`")
 
-    def name(self) -> str:
-        found = self.match(_NAME)
+    def name(self, pattern: re.Pattern[str] = _NAME) -> str:
+        found = self.match(pattern)
         return found if found is not None else self.fail("a name")
 
     def listed(self, close: str, item: Callable[[], _T]) -> list[_T]:
@@ -264,7 +265,7 @@ class _Parser:
 
     def definition(self) -> Value:
         self.need("%")
-        name = self.name()
+        name = self.name(_VALUE)
         if name in self.values and name not in self.pending:
             self.fail(f"a name that is not taken, unlike %{name}")
         value = self.value(name)
@@ -280,7 +281,7 @@ class _Parser:
 
     def value(self, name: str) -> Value:
         if name not in self.values:
-            self.values[name] = Value("", None if name.isdigit() else name)
+            self.values[name] = Value("", None if name.isdigit() else name.partition(".")[0])
             self.pending.add(name)
         return self.values[name]
 
@@ -299,7 +300,7 @@ class _Parser:
             return self.dim()
         if ahead == "%":
             self.need("%")
-            return self.value(self.name())
+            return self.value(self.name(_VALUE))
         if ahead == "{":
             return self.threads() if ThreadSet in kinds else set(self.braced())
         if Layout in kinds:

@@ -196,7 +196,7 @@ class Printer:
             name, n = value.name, 0
             while name in self.taken:
                 n += 1
-                name = f"{value.name}_{n}"
+                name = f"{value.name}.{n}"
         self.taken.add(name)
         self.names[value] = name
         return name

@@ -45,8 +45,8 @@ kernel scores file="k.co", grid=(cdiv(Q, 64), 1, 1), threads=128 {
   event @full slots=2, array=true
   %t: s32[0..128] = thread_index threads {0..128}  // line 1
   %0: s32 = const 64
-  %t_1: bool = binary lt, %t, %0
-  if %t_1 then {  // line 3
+  %t.1: bool = binary lt, %t, %0
+  if %t.1 then {  // line 3
     elect set, thread=0 {
       mbarrier.arrive @full, _
       mbarrier.expect_tx @full, %t, bytes=4096

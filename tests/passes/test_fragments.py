@@ -145,17 +145,17 @@ def test_row_statements_run_once_a_row_and_before_the_elements() -> None:
     text = body(kernel).split("reg.map", 1)[1]
     assert (
         text
-        == """ @acc, (%i: s32), (%i_1: s32, %j: s32), guard=false row_body {
+        == """ @acc, (%i: s32), (%i.1: s32, %j: s32), guard=false row_body {
   %r0: f32 = frag_read @r, (%i)
   frag_write @r0, (%i), %r0
   %r1: f32 = frag_read @r, (%i)
   %z: f32 = binary mul, %r1, %two
   frag_write @r, (%i), %z
 } body {
-  %x: f32 = frag_read @acc, (%i_1, %j)
-  %r0_1: f32 = frag_read @r0, (%i_1)
-  %y: f32 = binary mul, %x, %r0_1
-  frag_write @acc, (%i_1, %j), %y
+  %x: f32 = frag_read @acc, (%i.1, %j)
+  %r0.1: f32 = frag_read @r0, (%i.1)
+  %y: f32 = binary mul, %x, %r0.1
+  frag_write @acc, (%i.1, %j), %y
 }"""
     )
 
@@ -202,17 +202,17 @@ def test_a_condition_of_the_row_is_split_with_its_statements() -> None:
     assert not sink.diagnostics
     assert (
         body(kernel).split("reg.map", 1)[1]
-        == """ @acc, (%i: s32), (%i_1: s32, %j: s32), guard=false row_body {
+        == """ @acc, (%i: s32), (%i.1: s32, %j: s32), guard=false row_body {
   %c: bool = binary lt, %i, %n
   if %c then {
     frag_write @r, (%i), %one
   }
 } body {
-  %c_1: bool = binary lt, %i_1, %n
-  if %c_1 then {
+  %c.1: bool = binary lt, %i.1, %n
+  if %c.1 then {
     %d: bool = binary lt, %j, %n
     if %d then {
-      frag_write @acc, (%i_1, %j), %one
+      frag_write @acc, (%i.1, %j), %one
     }
   }
 }"""
