@@ -31,7 +31,7 @@ STEP_LIMIT = 3_000_000  # blocks of instructions that one CTA may run
 STRETCH = 2_000  # blocks that a group runs before it lets others by: it may be polling memory
 BARRIERS = 16
 
-UNIT_CODES = {"mbarrier": "E-7021", "tensor": "E-7023", "bulk": "E-7023", "reduction": "E-7023"}
+UNIT_CODES = {"mbarrier": "E-7021", "tensor": "E-7023", "bulk": "E-7023", "reduction": "E-7023", "cp": "E-7023"}
 
 
 class Machine:

@@ -79,6 +79,19 @@ def test_a_cp_async_is_of_the_generic_proxy() -> None:
     result(copy, "fence.proxy.async.shared::cta; bar.sync 0;", FENCE, PRODUCT, COMMIT, WAIT)
 
 
+@pytest.mark.parametrize(
+    ("copy", "words"),
+    [
+        ("cp.async.cg.shared.global [%r2], [%rd9], 8;", "cp.async.cg of 8 bytes"),
+        ("cp.async.ca.shared.global [%r2], [%rd9], 2;", "cp.async.ca of 2 bytes"),
+        ("mov.u32 %r20, 5; cp.async.ca.shared.global [%r2], [%rd9], 4, %r20;", "reads 5"),
+        ("add.u64 %rd9, %rd9, 2; cp.async.ca.shared.global [%r2], [%rd9], 4;", "4-byte aligned"),
+    ],
+)
+def test_copies_that_cp_async_has_not(copy: str, words: str) -> None:
+    assert words in fault(copy, "cp.async.wait_all; bar.sync 0;")
+
+
 INIT = "mov.u32 %r2, smem; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared::cta.b64 [%r2], 1; bar.sync 0;"
 START = """@%p1 bra SKIP; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2+128], [%rd1], 128, [%r2]; SKIP:"""

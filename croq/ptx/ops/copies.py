@@ -9,10 +9,10 @@ import numpy as np
 from croq.ptx.asynchrony import Flight
 from croq.ptx.build import Builder
 from croq.ptx.lanes import Lanes, Mask
-from croq.ptx.memory import aligned
 from croq.ptx.ops.access import address_of, pieces
 from croq.ptx.registry import Form, Step, instruction
 from croq.ptx.syntax import Imm
+from croq.ptx.units import async_copy
 
 _HINTS = "L2::cache_hint L2::64B L2::128B L2::256B"
 
@@ -21,9 +21,9 @@ _HINTS = "L2::cache_hint L2::64B L2::128B L2::256B"
 def copy(builder: Builder, form: Form) -> Step:
     """Bytes beyond the source size are zeros."""
     target, source, size, *more = form.operands
-    if not isinstance(size, Imm) or size.value not in (4, 8, 16):
+    if not isinstance(size, Imm):
         raise form.refuse("the size of the copy")
-    width = int(size.value)
+    width, cache = int(size.value), form.one_of("ca", "cg")
     to, start = address_of(builder, target), address_of(builder, source)
     given = builder.source(more[0], "u32") if more and "L2::cache_hint" not in form.flags else None
     memory, machine, place = builder.memory, builder.machine, form.instruction.place
@@ -34,15 +34,16 @@ def copy(builder: Builder, form: Form) -> Step:
         addresses = start(lanes)
         offsets = shared.offsets(to(lanes), width, lanes)
         octets = offsets[:, None] + np.arange(width)
+        sizes = given[lanes.sel].astype(np.int64) if given is not None else np.full(lanes.count, width)
+        used = np.where(sizes > 0, addresses, 0)  # an address that is not read may be anything
+        async_copy.check(cache, offsets, used, width, sizes)
         shared.begin_write(octets.reshape(-1))
-        sizes = np.minimum(given[lanes.sel], width) if given is not None else np.full(lanes.count, width, np.uint32)
 
         def land(mask: Mask) -> None:
             data = np.zeros((lanes.count, width), np.uint8)
             reads = mask & (sizes > 0)
             if reads.any():
                 some = lanes.where(reads)
-                aligned(addresses[reads], width, some, "global memory")
                 data[reads] = _fetched(memory, addresses[reads], sizes[reads], some, width, unit)
             shared.end_write(octets[mask].reshape(-1), data[mask].reshape(-1), ordinary=True)
 

@@ -18,7 +18,9 @@ def check(cache: str, destinations: Addresses, sources: Addresses, size: int, so
 
     Faults: `cp-async-size`, `cp-async-alignment`.
     """
-    require(size in SIZES[cache], "cp-async-size", f"cp.async.{cache} of {size} bytes, not one of {SIZES[cache]}")
+    require(
+        size in SIZES.get(cache, ()), "cp-async-size", f"a cp.async.{cache} of {size} bytes; there are {SIZES} bytes"
+    )
     beyond = (source_sizes < 0) | (source_sizes > size)
     if beyond.any():
         read = int(source_sizes[int(np.argmax(beyond))])

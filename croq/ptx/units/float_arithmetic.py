@@ -2,15 +2,14 @@
 
 PTX ISA, "Floating-Point Instructions", "Half Precision Floating-Point Instructions": add, sub, mul, fma, div, rcp,
 sqrt, min, max. Functions take and give arrays of the type's dtype (float16, ml_dtypes.bfloat16, float32, float64);
-packed instructions are the same functions on `halves` of the packed words. `.ftz` flushes subnormal inputs and
-results of f16 and f32 to zeros of their sign; bf16 and f64 have no `.ftz`.
+packed instructions are the same functions on the halves of the words. `.ftz` flushes subnormal inputs and results of
+f16 and f32 to zeros of their sign; bf16 and f64 have no `.ftz`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,17 +29,6 @@ from croq.ptx.units.formats import (
 _NAMES = {
     np.dtype(FORMATS[name].dtype): name for name in ("f16", "bf16", "f32", "f64")
 }  # the dtype of an operand is its type
-_HALVES: dict[str, Any] = {"f16x2": np.float16, "bf16x2": ml_dtypes.bfloat16}
-
-
-def halves(words: NDArray[np.uint32], kind: str) -> Array:
-    """[n] packed words of f16x2 or bf16x2 as [2 * n] elements, low half first; a view."""
-    return words.view(_HALVES[kind])
-
-
-def words(elements: Array) -> NDArray[np.uint32]:
-    """The inverse of `halves`."""
-    return elements.view(np.uint32)
 
 
 def add(

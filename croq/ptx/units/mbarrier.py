@@ -6,8 +6,6 @@ number of arrivals again. The transaction count may be negative for a while: byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from croq.ptx.units.fault import UnitFault, require
 
 # PTX ISA, "Contents of the mbarrier object": the valid ranges of the counts.
@@ -173,20 +171,6 @@ class Mbarriers:
         """mbarrier.inval: the memory may be used for anything again. Faults as `at`."""
         self.at(address)
         del self._objects[address]
-
-    def overlapping(self, address: int, size: int) -> int | None:
-        """The address of a live object that the `size` bytes at `address` touch.
-
-        Any access to a live object but by mbarrier operations is undefined (PTX ISA, "mbarrier").
-        """
-        first = address - address % SIZE
-        return next((a for a in range(first, address + size, SIZE) if a in self._objects), None)
-
-    def __iter__(self) -> Iterator[tuple[int, Mbarrier]]:
-        return iter(self._objects.items())
-
-    def __len__(self) -> int:
-        return len(self._objects)
 
     @staticmethod
     def _check_alignment(address: int) -> None:

@@ -119,9 +119,6 @@ def test_objects_live_from_init_to_inval() -> None:
     assert kind_of(lambda: objects.init(60, 1)) == "mbarrier-alignment"
     objects.init(64, 1)
     assert kind_of(lambda: objects.init(64, 1)) == "mbarrier-live"
-    assert objects.overlapping(71, 1) == 64
-    assert objects.overlapping(56, 9) == 64
-    assert objects.overlapping(72, 8) is None
     objects.inval(64)
     assert kind_of(lambda: objects.at(64)) == "mbarrier-uninitialised"
     assert kind_of(lambda: objects.inval(64)) == "mbarrier-uninitialised"
