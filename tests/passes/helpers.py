@@ -62,7 +62,8 @@ def reported(text: str, defines: Mapping[str, object] | None = None) -> tuple[st
 # ------------------------------------------------------------------------------------------------------------- programs
 def program(body: str, params: str = "global f16 [M, K] a, global f16 [N, K] b, global f32 [M, N] c") -> str:
     """One block of one CTA around `body`."""
-    return f"__co__ void k({params}) {{\n parallel bm by 1 : block {{\n{body}\n }}\n}}\n"
+    declared = "__device__ float f(...);\n__device__ void use(...);\n" if "call " in body else ""
+    return declared + f"__co__ void k({params}) {{\n parallel bm by 1 : block {{\n{body}\n }}\n}}\n"
 
 
 def warpgroups(count: int, body: str, before: str = "", **more: str) -> str:
