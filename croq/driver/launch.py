@@ -140,8 +140,8 @@ class KernelFunction:
         self._check_extents(grid, block)
         if shared_bytes > limits.SHARED_PER_CTA:
             raise self._too_much_shared(shared_bytes)
+        context = ensure_context(device)  # before the parameters: the driver tells their sizes in a context only
         self._check_parameters(params)
-        context = ensure_context(device)
         return PreparedLaunch(self, self.function(context, shared_bytes), grid, block, shared_bytes, params, device)
 
     def launch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -48,33 +49,72 @@ def test_device_arrays_keep_their_contents(dtype: str) -> None:
     assert view(device).device == ("cuda", 0)
 
 
-def matmul_kernel(op: Wgmma, a_slabs: int, b_slabs: int, a_tile: Descriptor, b_tile: Descriptor) -> str:
+@dataclass(frozen=True)
+class Tile:
+    """An operand [rows, cols] of 16-bit elements in slabs of `width` bytes, cols contiguous."""
+
+    rows: int
+    cols: int
+    width: int
+    major: Major
+
+    @property
+    def descriptor(self) -> Descriptor:
+        return describe(self.rows, self.cols, 2, self.major, self.width)
+
+    @property
+    def slabs(self) -> int:
+        return self.cols * 2 // self.width
+
+    @property
+    def slab_bytes(self) -> int:
+        return self.rows * self.width
+
+    @property
+    def k(self) -> int:
+        return self.cols if self.major == "k" else self.rows
+
+    def step(self, i: int) -> int:
+        """Bytes from the first K step of 16 to step `i`."""
+        if self.major == "mn":
+            return i * 16 * self.width
+        return i * 32 // self.width * self.slab_bytes + i * 32 % self.width
+
+    @property
+    def box(self) -> tuple[int, int]:
+        return self.width // 2, self.rows
+
+
+def matmul_kernel(op: Wgmma, a: Tile, b: Tile) -> str:
     """One CTA: TMA brings both tiles, slab by slab; WGMMA over all K steps; accumulators go out by plain stores."""
     n = op.acc_registers
     lines = [
-        f"{op.name}(acc, croq::make_descriptor(a_lo + {a_tile.k_step_offset_bytes(i) >> 4}u, {a_tile.high_word:#x}u),"
-        f" croq::make_descriptor(b_lo + {b_tile.k_step_offset_bytes(i) >> 4}u, {b_tile.high_word:#x}u), {int(i > 0)});"
-        for i in range(a_tile.k_steps)
+        f"{op.name}(acc, croq::make_descriptor(a_lo + {a.step(i) >> 4}u, {a.descriptor.high_word:#x}u),"
+        f" croq::make_descriptor(b_lo + {b.step(i) >> 4}u, {b.descriptor.high_word:#x}u), {int(i > 0)});"
+        for i in range(a.k // 16)
     ]
-    a_cols, b_cols = (t.row_bytes // t.elem_bytes for t in (a_tile, b_tile))
-    a_step, b_step = a_tile.slab_bytes, b_tile.slab_bytes
+    loads = [
+        f"for (int i = 0; i < {tile.slabs}; i++)"
+        f" croq::tma_load_2d({name} + i * {tile.slab_bytes}, &t{name}, bar, i * {tile.box[0]}, 0);"
+        for name, tile in (("a", a), ("b", b))
+    ]
     return f"""#include "croq.cuh"
 {op.wrapper}{register_fence(n)}
 extern "C" __global__ void __launch_bounds__(128)
 mm(const __grid_constant__ croq::TensorMap ta, const __grid_constant__ croq::TensorMap tb, float* out) {{
     extern __shared__ __align__(1024) unsigned char shared[];
     const croq::u32 bar = croq::smem_addr(shared), a = bar + {SHARED_BASE};
-    const croq::u32 b = a + {-(-a_slabs * a_tile.slab_bytes // 1024) * 1024};
+    const croq::u32 b = a + {-(-a.slabs * a.slab_bytes // 1024) * 1024};
     if (threadIdx.x == 0) {{
         croq::mbarrier_init(bar, 1);
         croq::fence_mbarrier_init();
-        croq::mbarrier_arrive_expect_tx(bar, {a_slabs * a_step + b_slabs * b_step});
-        for (int i = 0; i < {a_slabs}; i++) croq::tma_load_2d(a + i * {a_step}, &ta, bar, i * {a_cols}, 0);
-        for (int i = 0; i < {b_slabs}; i++) croq::tma_load_2d(b + i * {b_step}, &tb, bar, i * {b_cols}, 0);
+        croq::mbarrier_arrive_expect_tx(bar, {a.slabs * a.slab_bytes + b.slabs * b.slab_bytes});
+        {loads[0]}
+        {loads[1]}
     }}
     croq::cta_sync();
     croq::mbarrier_wait(bar, 0);
-    const croq::u32 a_lo = (a >> 4) | {a_tile.low_word:#x}u, b_lo = (b >> 4) | {b_tile.low_word:#x}u;
+    const croq::u32 a_lo = (a >> 4) | {a.descriptor.low_word:#x}u, b_lo = (b >> 4) | {b.descriptor.low_word:#x}u;
     float acc[{n}];
     croq::wgmma_fence();
     {chr(10).join(lines)}
@@ -88,12 +128,11 @@ mm(const __grid_constant__ croq::TensorMap ta, const __grid_constant__ croq::Ten
 """
 
 
-def tensor_map(array: DeviceArray, box_rows: int, width: int) -> bytes:
-    """The map of a 2-D array for boxes of `box_rows` rows, `width` bytes wide, with that swizzle."""
+def tensor_map(array: DeviceArray, box: tuple[int, int], swizzle: int) -> bytes:
+    """The map of a 2-D array; `box` innermost first."""
     rows, cols = array.shape
-    elem = view(array).elem_bytes
-    spec = TensorMapSpec(array.dtype, (width // elem, box_rows), 0 if width == 16 else width)
-    return encode(spec, array.pointer, (cols, rows), (cols * elem,))
+    spec = TensorMapSpec(array.dtype, box, swizzle)
+    return encode(spec, array.pointer, (cols, rows), (cols * view(array).elem_bytes,))
 
 
 @pytest.mark.parametrize("b_major", ["k", "mn"])
@@ -107,12 +146,11 @@ def test_descriptors_by_results(width: int, a_major: Major, b_major: Major) -> N
     b = random.integers(-4, 5, (k, n)).astype(ml_dtypes.bfloat16)
     a_host = np.ascontiguousarray(a if a_major == "k" else a.T)
     b_host = np.ascontiguousarray(b.T if b_major == "k" else b)
-    a_tile = describe(*a_host.shape, 2, a_major, width)
-    b_tile = describe(*b_host.shape, 2, b_major, width)
-    slabs = [host.shape[1] * 2 // width for host in (a_host, b_host)]
-    source = matmul_kernel(op, slabs[0], slabs[1], a_tile, b_tile)
+    tiles = [Tile(*a_host.shape, width, a_major), Tile(*b_host.shape, width, b_major)]
+    source = matmul_kernel(op, *tiles)
     on_device = [DeviceArray.from_numpy(host) for host in (a_host, b_host)]
-    maps = [tensor_map(array, array.shape[0], width) for array in on_device]
+    swizzle = 0 if width == 16 else width
+    maps = [tensor_map(array, tile.box, swizzle) for array, tile in zip(on_device, tiles, strict=True)]
     out = DeviceArray.from_numpy(np.full((m, n), np.nan, dtype=np.float32))
     shared = SHARED_BASE + sum(-(-tile_bytes(*h.shape, 2, width) // 1024) * 1024 for h in (a_host, b_host))
     kernel = Module(compile_cuda(source).cubin).kernel("mm")
