@@ -239,7 +239,7 @@ store(const __grid_constant__ croq::TensorMap from, const __grid_constant__ croq
 def test_tma_both_ways_with_swizzled_access() -> None:
     host: npt.NDArray[Any] = (np.arange(64 * 64) % 61).reshape(64, 64).astype(ml_dtypes.bfloat16)
     source, target = DeviceArray.from_numpy(host), DeviceArray.empty((64, 64), "bf16")
-    maps = [tensor_map(array, 64, 128) for array in (source, target)]
+    maps = [tensor_map(array, (64, 64), 128) for array in (source, target)]
     Module(compile_cuda(STORE).cubin).kernel("store").launch((1, 1, 1), (128, 1, 1), 1024 + 8192, None, maps)
     expected = (2 * host.astype(np.float32) + np.arange(64)).astype(ml_dtypes.bfloat16)
     assert np.array_equal(target.to_numpy().astype(np.float32), expected.astype(np.float32))
