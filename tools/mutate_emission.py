@@ -48,8 +48,7 @@ class Subject:
     """
 
     def __init__(self, name: str) -> None:
-        case = next(c for c in harness.cases() if c.id == name)
-        self.kernel = croq.compile(case.path, defines=case.defines, kernel=case.program.name)
+        self.kernel, case = compiled(name)
         self.run = harness.make_run(case, case.variant.sizes[-1])
         for array in self.run.arrays.values():
             if array.dtype.itemsize <= 2 and array.dtype.kind not in "iub":  # operands of MMAs
@@ -95,12 +94,23 @@ def subject(name: str) -> Subject:
     return Subject(name)
 
 
+def compiled(name: str) -> Any:
+    """The kernel of a program of tests/programs, and its case."""
+    case = next(c for c in harness.cases() if c.id == name)
+    return croq.compile(case.path, defines=case.defines, kernel=case.program.name), case
+
+
+def is_there(mutant: Mutant, cuda: str) -> bool:
+    """Whether what a mutant changes is in the runtime, or in the CUDA of its program."""
+    return mutant.old in (next(iter(prelude().values())) if mutant.place == RUNTIME else cuda)
+
+
 def changed(mutant: Mutant) -> str:
     """The PTX of a mutant. Raises LookupError where the place is not there any more."""
     cuda, headers = subject(mutant.subject).kernel.cuda, dict(prelude())
     (header,) = headers
     text = headers[header] if mutant.place == RUNTIME else cuda
-    if mutant.old not in text:
+    if not is_there(mutant, cuda):
         raise LookupError(f"`{mutant.old}` is not in the {mutant.place} of {mutant.subject}")
     text = text.replace(mutant.old, mutant.new)
     if mutant.place == RUNTIME:
@@ -118,8 +128,11 @@ def execute_ptx(kernel: Any, ptx: str, arguments: list[Any], schedule: str) -> N
 
 
 def judge(mutant: Mutant) -> tuple[str, str]:
-    """The schedule that catches a mutant and what it finds; ("", "") when none does."""
-    ptx = changed(mutant)
+    """The schedule that catches a mutant and what it finds; no schedule when none does, or the place is gone."""
+    try:
+        ptx = changed(mutant)
+    except LookupError as gone:
+        return "", f"GONE: {gone}"
     for schedule in SCHEDULES:
         found = subject(mutant.subject).difference(ptx, schedule)
         if found:
@@ -146,9 +159,9 @@ def main() -> int:
     for mutant in chosen:
         started = time.perf_counter()
         schedule, found = judge(mutant)
-        survivors += not found
+        survivors += not schedule
         first, seconds = re.sub(r"\s+", " ", found)[:110], time.perf_counter() - started
-        what = "caught" if found else "SURVIVED"
+        what = "caught" if schedule else "GONE" if found else "SURVIVED"
         print(f"{what:10s} {mutant.name:52s} {schedule:9s} {seconds:5.1f} s  {first}", flush=True)
     print(f"{len(chosen)} mutants, {len(chosen) - survivors} caught, {wrong} disagreements of kernels as they are")
     return 4 if survivors or wrong else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.emission_mutants import Mutant, mutants
-from tools.mutate_emission import changed, judge, subject
+from tools.mutate_emission import changed, compiled, is_there, judge, subject
 
 pytestmark = pytest.mark.nvrtc
 
@@ -18,6 +18,12 @@ def test_there_are_many_and_each_has_a_name_of_its_own() -> None:
     assert len(ALL) >= 100
     assert len({m.name for m in ALL}) >= len(ALL) - 2
     assert len({(m.subject, m.place, m.old, m.new) for m in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("name", sorted({m.subject for m in ALL}))
+def test_what_mutants_change_is_there(name: str) -> None:
+    cuda = compiled(name)[0].cuda
+    assert [m.name for m in ALL if m.subject == name and not is_there(m, cuda)] == []
 
 
 def test_the_kernel_as_it_is_agrees() -> None:
