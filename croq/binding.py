@@ -267,8 +267,17 @@ def _check_tma(state: _State, param: Param, array: ArrayView, where: str, maps: 
         return
     for tensor_map in maps:
         spec, dims, strides = map_arguments(tensor_map, array, state.symbols)
-        for fault in (*spec_faults(spec, param.name), *array_faults(spec, array.pointer, dims, strides, param.name)):
+        axes = [_axis(param, axis) for axis in tensor_map.axes]
+        found = [*spec_faults(spec, param.name, axes)]
+        found += array_faults(spec, array.pointer, dims, strides, param.name, axes)
+        for fault in found:
             state.faults.append(replace(fault, span=param.span))
+
+
+def _axis(param: Param, axis: int) -> str:
+    """A dimension as the kernel's author and the array's owner count it, with its name in the declaration."""
+    assert param.shape is not None
+    return f"dimension {axis} (`{param.shape[axis]}`)"
 
 
 def map_arguments(

@@ -7,6 +7,7 @@ and stops the pipeline when it found an error. What comes after the IR is made o
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ARCHITECTURES = ("sm_90a",)
 SUFFIX = ".co"
+MAX_NAME = 255  # bytes of a file's name, on every file system
 
 Observer = Callable[[str, "Kernel"], None]  # called with the name of each pass and the kernel that it changed
 _CUDA_PLACE = re.compile(r"at [^:]+\.cu:(\d+)")  # the note of a message of the CUDA compiler
@@ -63,7 +65,9 @@ class Settings:
         watchdog: float | None = None,
     ) -> Settings:
         """Settings from plain values: a macro may be a string, a number, or a bool (1 or 0)."""
-        texts = {name: _macro_text(value) for name, value in (defines or {}).items()}
+        if not isinstance(defines or {}, Mapping):
+            raise TypeError(f"`defines` maps names to values, and is a `{type(defines).__name__}`")
+        texts = {_macro_name(name): _macro_text(value) for name, value in (defines or {}).items()}
         return Settings(tuple(sorted(texts.items())), arch, lineinfo, verify, watchdog)
 
     @property
@@ -345,21 +349,43 @@ def pass_names() -> Sequence[str]:
 def load(source: str | Path) -> SourceFile:
     """The text of a path, of a shipped kernel by bare name (`v4`), or `source` itself when it is program text.
 
-    A string is program text when it has a line end or the word `__co__`. Raises CompileError E-2001..E-2006.
+    A string is program text when it has a line end or the word `__co__`. Raises CompileError E-2001..E-2006, E-2011 for
+    an empty string; TypeError for what is neither text nor a path.
     """
     from croq.syntax import load_source, source_text
 
+    if not isinstance(source, (str, os.PathLike)):
+        hint = "; decode it first: `source.decode()`" if isinstance(source, (bytes, bytearray)) else ""
+        raise TypeError(f"a path or program text is needed, not a `{type(source).__name__}`{hint}")
     if isinstance(source, str) and ("\n" in source or "__co__" in source):
         return source_text("<source>", source)
-    name = str(source)
-    if _MACRO.match(name) is None or Path(name).exists():
-        return load_source(name)
+    name = os.fspath(source)
+    if not isinstance(name, str):
+        raise TypeError(f"a path of type `str` is needed, not `{type(name).__name__}`")
+    if not name.strip():
+        hint = "give the path of a `.co` file, the name of a shipped kernel, or the program's text"
+        raise CompileError([make("E-2011", None, "the path is empty", hint=hint)])
+    if _MACRO.match(name) is None or len(name) > MAX_NAME or Path(name).exists():
+        return _file(name)
     if name not in shipped_kernels():
         known = shipped_kernels()
         notes = [f"kernels that come with croq: {', '.join(known)}"]
         raise CompileError([make("E-2001", None, f"there is no file `{name}`", notes=notes, hint=close(name, known))])
     shipped = load_source(str(resource("kernels", f"{name}{SUFFIX}")))
     return source_text(f"{name}{SUFFIX}", shipped.text)
+
+
+def _file(name: str) -> SourceFile:
+    """The text of a path; a text that was taken for one is told so."""
+    from croq.syntax import load_source
+
+    try:
+        return load_source(name)
+    except CompileError as error:
+        if not set(name) & set("(){};"):
+            raise
+        hint = "if this is program text: it needs a `__co__` function"
+        raise CompileError([replace(d, hint=d.hint or hint) for d in error.diagnostics]) from None
 
 
 def shipped_kernels() -> list[str]:
@@ -384,8 +410,21 @@ def _watchdog() -> ModuleType:
     return watchdog
 
 
+def _macro_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a macro is a `str`, not a `{type(name).__name__}`")
+    return name
+
+
 def _macro_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    """How a macro's value is written. Raises CompileError E-2009 for what is no line of text, else TypeError."""
+    if not isinstance(value, (str, int, float)) and not hasattr(value, "__index__"):
+        raise TypeError(f"the value of a macro is text or a number, not a `{type(value).__name__}`")
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    if not text.isprintable():
+        hint = "a value is one line of printable text"
+        raise CompileError([make("E-2009", None, f"{text!r} cannot be the value of a macro", hint=hint)])
+    return text
 
 
 @contextmanager

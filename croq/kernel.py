@@ -172,6 +172,12 @@ class Kernel:
 
         params = self.devices[0].params
         names = [param.name for param in params] + [f"{i + 1}" for i in range(len(params), len(arguments))]
+        for param, argument in zip(params, arguments, strict=False):
+            if param.shape is None and not _is_number(argument) and not _is_array(argument):
+                message = (
+                    f"argument `{param.name}` is a `{type(argument).__name__}`, not a number of type `{param.type}`"
+                )
+                raise LaunchError([make("E-4062", param.span, message)])
         return [a if _is_number(a) else view(a, n) for a, n in zip(arguments, names, strict=False)]
 
     def _prepared(self, values: Sequence[ArrayView | Scalar]) -> tuple[Launch, ...]:
@@ -321,8 +327,9 @@ class _Simulation:
         if isinstance(blocks, int) and blocks < 1:
             raise LaunchError([make("E-4070", None, f"{blocks} blocks cannot be simulated", hint="1 or more, or None")])
         names = [param.name for param in kernel.devices[0].params]
+        numbers = {param.name for param in kernel.devices[0].params if param.shape is None}
         for name, argument in zip(names, arguments, strict=False):
-            if not _is_number(argument) and not isinstance(argument, np.ndarray):
+            if name not in numbers and not _is_number(argument) and not isinstance(argument, np.ndarray):
                 message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
                 raise LaunchError([make("E-4067", None, message)])
         self.compilation = kernel.compilation
@@ -444,6 +451,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or (
         hasattr(value, "dtype") and hasattr(value, "item") and _numpy_scalar(value)
     )
+
+
+def _is_array(value: Any) -> bool:
+    return any(hasattr(value, name) for name in ("croq_view", "__dlpack__", "__cuda_array_interface__"))
 
 
 def _numpy_scalar(value: Any) -> bool:

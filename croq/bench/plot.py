@@ -9,6 +9,8 @@ from typing import Any
 
 from croq.bench.suite import Result
 
+MARGIN = 1.05  # of the scale over its longest bar
+
 
 def draw(results: Sequence[Result], path: Path) -> str | None:
     """Write the plot to `path`; the reason when there is none. All panels share one scale that starts at zero."""
@@ -29,12 +31,17 @@ def draw(results: Sequence[Result], path: Path) -> str | None:
     for axis, workload in zip(axes[0], workloads, strict=True):
         _panel(axis, names, {r.name: r for r in results if r.workload == workload})
         axis.set_title(f"S = {workload.seq}" if len({w.seq for w in workloads}) > 1 else workload.describe())
-        axis.set_xlim(left=0)
         axis.set_xlabel("TFLOPS")
+    axes[0][0].set_xlim(0, _fastest(timed) * MARGIN)  # shared by all panels, and set when all bars are known
     figure.tight_layout()
     figure.savefig(path, dpi=144)
     pyplot.close(figure)
     return None
+
+
+def _fastest(timed: Sequence[Result]) -> float:
+    """The end of the longest whisker, in TFLOPS."""
+    return max(r.workload.tflops(r.timing.best) for r in timed if r.timing is not None)
 
 
 def _panel(axis: Any, names: Sequence[str], found: dict[str, Result]) -> None:
@@ -49,4 +56,4 @@ def _panel(axis: Any, names: Sequence[str], found: dict[str, Result]) -> None:
         axis.barh(place, middle, xerr=whisker, color="tab:blue", ecolor="black", capsize=2)
         axis.text(middle / 2, place, f"{middle:.0f}", va="center", ha="center", color="white", fontsize=8)
     axis.set_yticks(range(len(names)), names)
-    axis.invert_yaxis()
+    axis.set_ylim(len(names) - 0.5, -0.5)  # the first on top, all with room

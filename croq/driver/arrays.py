@@ -110,6 +110,9 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 def dtype_name(dtype: np.dtype[Any], name: str = "array") -> str:
     """croq's name of a NumPy type. Raises LaunchError E-4003."""
     found = _NAMES.get(dtype)
+    if found is None and dtype.newbyteorder("=") in _NAMES:
+        message = f"argument `{name}` has elements of type {dtype} in the byte order of other machines"
+        raise _fault("E-4003", message, hint=f"convert it: `{name}.astype({name}.dtype.newbyteorder('='))`")
     if found is None:
         raise _unknown_type(str(dtype), name)
     return found

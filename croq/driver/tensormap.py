@@ -10,7 +10,7 @@ Source: CUDA driver API, cuTensorMapEncodeTiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -76,14 +76,17 @@ class TensorMapSpec:
         return total
 
 
-def spec_faults(spec: TensorMapSpec, name: str) -> Iterator[Diagnostic]:
-    """What is wrong with a spec whatever the array: rank, box, swizzle, element strides (E-4010, E-4011)."""
+def spec_faults(spec: TensorMapSpec, name: str, axes: Sequence[str] = ()) -> Iterator[Diagnostic]:
+    """What is wrong with a spec whatever the array: rank, box, swizzle, element strides (E-4010, E-4011).
+
+    `axes`: what the array's owner calls the map's dimensions, innermost first.
+    """
     if not 1 <= spec.rank <= limits.TMA_MAX_RANK:
         yield _fault("E-4010", name, f"has {spec.rank} dimensions; TMA takes 1 to {limits.TMA_MAX_RANK}")
         return
     for i, extent in enumerate(spec.box):
         if not 1 <= extent <= limits.TMA_MAX_BOX_DIM:
-            yield _fault("E-4011", name, f"has a box extent of {extent} in dimension {i}; TMA takes 1 to 256")
+            yield _fault("E-4011", name, f"has a box extent of {extent} in {_axis(axes, i)}; TMA takes 1 to 256")
     inner = spec.box[0] * spec.elem_bytes
     if inner % limits.TMA_INNER_BOX_MULTIPLE:
         yield _fault("E-4011", name, f"has a box {inner} bytes wide, which is no multiple of 16")
@@ -96,15 +99,20 @@ def spec_faults(spec: TensorMapSpec, name: str) -> Iterator[Diagnostic]:
         yield _fault("E-4011", name, f"has {len(strides)} element strides for {spec.rank} dimensions")
     for i, stride in enumerate(strides or ()):
         if not 1 <= stride <= limits.TMA_MAX_ELEMENT_STRIDE:
-            yield _fault("E-4011", name, f"has an element stride of {stride} in dimension {i}; TMA takes 1 to 8")
+            yield _fault("E-4011", name, f"has an element stride of {stride} in {_axis(axes, i)}; TMA takes 1 to 8")
 
 
 def array_faults(
-    spec: TensorMapSpec, pointer: int, dims: tuple[int, ...], strides: tuple[int, ...], name: str
+    spec: TensorMapSpec,
+    pointer: int,
+    dims: tuple[int, ...],
+    strides: tuple[int, ...],
+    name: str,
+    axes: Sequence[str] = (),
 ) -> Iterator[Diagnostic]:
     """What is wrong with an array for a spec: address, extents, strides (E-4012 to E-4014).
 
-    `dims` in elements, innermost first; `strides` in bytes, of all dimensions but the innermost.
+    `dims` in elements, innermost first; `strides` in bytes, of all dimensions but the innermost; `axes` as above.
     """
     if len(dims) != spec.rank or len(strides) != spec.rank - 1:
         what = f"has {len(dims)} extents and {len(strides)} strides for a map of {spec.rank} dimensions"
@@ -115,13 +123,18 @@ def array_faults(
         yield _fault("E-4012", name, f"starts at address {pointer:#x}, which is not 16-byte aligned", hint)
     for i, extent in enumerate(dims):
         if not 1 <= extent <= limits.TMA_MAX_DIM:
-            yield _fault("E-4013", name, f"has an extent of {extent} in dimension {i}; TMA takes 1 to 2^32")
+            yield _fault("E-4013", name, f"has an extent of {extent} in {_axis(axes, i)}; TMA takes 1 to 2^32")
     for i, stride in enumerate(strides, start=1):
-        if stride % limits.TMA_STRIDE_MULTIPLE:
+        what = f"has a stride of {stride} bytes in {_axis(axes, i)}"
+        if not 0 < stride < limits.TMA_MAX_STRIDE:
+            yield _fault("E-4014", name, f"{what}; TMA takes 16 to 2^40 - 16", "pass a contiguous copy")
+        elif stride % limits.TMA_STRIDE_MULTIPLE:
             hint = "pad the rows to a multiple of 16 bytes, or copy the array"
-            yield _fault("E-4014", name, f"has a stride of {stride} bytes in dimension {i}, no multiple of 16", hint)
-        elif not 0 < stride < limits.TMA_MAX_STRIDE:
-            yield _fault("E-4014", name, f"has a stride of {stride} bytes in dimension {i}; TMA takes 16 to 2^40 - 16")
+            yield _fault("E-4014", name, f"{what}, no multiple of 16", hint)
+
+
+def _axis(axes: Sequence[str], number: int) -> str:
+    return axes[number] if number < len(axes) else f"dimension {number} of the map, innermost first"
 
 
 def encode(

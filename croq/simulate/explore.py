@@ -14,6 +14,7 @@ import numpy as np
 
 from croq.diagnostics import CroqError, Diagnostic, make
 from croq.ir.objects import Kernel
+from croq.simulate.aliases import copies
 from croq.simulate.dtypes import Array
 from croq.simulate.hostile import plans
 
@@ -57,7 +58,7 @@ class _Work:
 
     def __call__(self, schedule: str) -> Result:
         """Run one schedule on copies of what is written: a digest of the results, or what went wrong."""
-        arrays = {name: a.copy() if name in self.written else a for name, a in self.arrays.items()}
+        arrays = copies(self.arrays, self.written)
         try:
             self.simulate(schedule, arrays)
         except CroqError as fault:

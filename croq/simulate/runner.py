@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from croq.diagnostics import CroqError, Diagnostic
+from croq.diagnostics import CroqError, Diagnostic, make
 from croq.ir.objects import Kernel, Param
 from croq.simulate import (
     hostile,
@@ -25,13 +25,15 @@ from croq.simulate import (
     ops_scalar,
 )
 from croq.simulate import schedule as schedules
+from croq.simulate.aliases import places, shares
 from croq.simulate.binding import Block, bind_symbols, check_blocks, check_scalars, grid_of
 from croq.simulate.compiler import Compiler, Program
 from croq.simulate.dtypes import Array
-from croq.simulate.faults import SimulationFault, fault
+from croq.simulate.faults import SimulationFault, argument_fault, fault
 from croq.simulate.machine import Cta
 from croq.simulate.memory import GlobalData
 from croq.simulate.races import Races
+from croq.simulate.races.areas import Memory
 from croq.simulate.races.guards import Guards
 from croq.simulate.timeline_record import Recorder
 from croq.simulate.watch import Watcher
@@ -112,7 +114,8 @@ def run(
     grid = grid_of(kernel, {**bound, **_integers(scalars)})
     chosen = check_blocks(blocks, grid) if blocks is not None else _all_blocks(grid)
     data = {p: _data(p, arrays[p.name], bound) for p in kernel.params if p.shape is not None}
-    watch = Races(kernel) if races and watch is None else watch
+    memory = _memory(kernel, data, arrays)
+    watch = Races(kernel, memory) if races and watch is None else watch
     start = time.perf_counter()
     steps, times = 0, []
     with np.errstate(all="ignore"):
@@ -187,6 +190,27 @@ def _guarded(act: Callable[[], Any], kernel: Kernel, schedule: str, block: Any) 
 def _data(param: Param, array: Array, symbols: Mapping[str, int]) -> GlobalData:
     assert param.shape is not None
     return GlobalData(param, np.ascontiguousarray(array), tuple(dim.evaluate(symbols) for dim in param.shape))
+
+
+def _memory(kernel: Kernel, data: Mapping[Param, GlobalData], arrays: Mapping[str, Array]) -> Memory:
+    """Which parameters share memory. Raises LaunchError E-5008 where one is changed and one simulated on a copy."""
+    found: Memory = places({param: arrays[param.name] for param in data})
+    changed = Guards(kernel).written
+    for param, (group, _) in found.items():
+        if data[param].array is arrays[param.name] or not changed & set(group):
+            continue
+        for other in group:
+            if other is not param and (param in changed or other in changed):
+                _check_apart(param, other, arrays)
+    return found
+
+
+def _check_apart(param: Param, other: Param, arrays: Mapping[str, Array]) -> None:
+    if not shares(arrays[param.name], arrays[other.name]):
+        return
+    message = f"`{param.name}` shares memory with `{other.name}` and is not contiguous"
+    notes = ["the simulator executes on a copy of an array with gaps, which would not see the other's changes"]
+    raise argument_fault([make("E-5008", param.span, message, notes=notes, hint="pass a contiguous copy")])
 
 
 def _integers(scalars: Mapping[str, int | float] | None) -> dict[str, int]:

@@ -19,6 +19,7 @@ DIRECTIVE = "E-210"
 REDEFINED = "W-2001"  # a `#define` in the file replaces a macro of the command line
 IDLE_DIRECTIVE = "W-2002"  # a directive that does nothing inside a `__co__` function
 NOT_FOLLOWED = "W-2003"  # an `#include` of a header that may hold more than host code
+UNUSED_DEFINE = "W-2004"  # a macro of the command line that the file never mentions
 
 MAX_FILE_BYTES = 4 << 20
 MAX_NESTING = 200  # levels of the syntax tree: later stages walk it recursively

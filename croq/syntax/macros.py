@@ -36,11 +36,12 @@ def command_line_macros(defines: Mapping[str, str]) -> dict[str, Macro]:
     """Macros of `-D NAME=VALUE`. Raises `CompileError` (E-2009) for a name that is none."""
     table = {}
     for name, value in defines.items():
-        file = SourceFile(COMMAND_LINE, f"{name}={value}")
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        file = SourceFile(COMMAND_LINE, f"{shown}={value}")
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name == "defined":
             hint = "write `-D NAME=VALUE`; a name is made of letters, digits and `_`, and does not begin with a digit"
-            where = Span(file, 0, len(name))
-            raise CompileError([make(codes.BAD_DEFINE, where, f"`{name}` is not a macro name", hint=hint)])
+            where = Span(file, 0, len(shown))
+            raise CompileError([make(codes.BAD_DEFINE, where, f"`{shown}` is not a macro name", hint=hint)])
         body = trimmed(scan_located(file, len(name) + 1))
         table[name] = Macro(name, Span(file, 0, len(name)), None, tuple(body))
     return table

@@ -6,11 +6,12 @@ only inside `__co__` functions. Host and device text stay as they are: C++ reads
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from croq.diagnostics import CompileError, Sink
+from croq.diagnostics import CompileError, Sink, make
 from croq.source import SourceFile, Span
 from croq.syntax import codes
 from croq.syntax.braces import Braces
@@ -66,6 +67,7 @@ def preprocess(file: SourceFile, defines: Mapping[str, str], sink: Sink) -> Prep
     a bad name in `defines` (E-2009), macros that explode (E-2008).
     """
     splitter = _Splitter(file, Expander(command_line_macros(defines), sink), sink)
+    splitter.note_unused(defines)
     splitter.declarations = [_macro(name, f"#define {name} {value}") for name, value in defines.items()]
     return splitter.run()
 
@@ -96,6 +98,17 @@ class _Splitter:
         self._flush(len(self.file.text))
         self.directives.finish()
         return Preprocessed(self.chunks, Outside(tuple(self.declarations), tuple(self.directives.includes)))
+
+    def note_unused(self, defines: Mapping[str, str]) -> None:
+        """Say which macros of the command line the file never mentions: most often a slip."""
+        words = {self.text(token) for token in self.tokens if token.kind == "word"}
+        for name in defines:
+            if name in words:
+                continue
+            close = difflib.get_close_matches(name, sorted(words), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else None
+            message = f"nothing in this file uses the macro `{name}` of the command line"
+            self.sink.add(make(codes.UNUSED_DEFINE, None, message, severity="note", hint=hint))
 
     def _housekeeping(self, in_kernel: bool) -> bool:
         """Deal with what is alike in all kinds of text: directives, inactive text, comments that never end."""

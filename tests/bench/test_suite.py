@@ -14,6 +14,7 @@ import pytest
 from croq.bench.environment import environment
 from croq.bench.measure import Timing, interleave
 from croq.bench.peers import FlashAttention3
+from croq.bench.plot import draw
 from croq.bench.reference import attention_reference
 from croq.bench.report import summary_csv, summary_markdown, write_results
 from croq.bench.schedule import decode
@@ -170,6 +171,24 @@ def test_the_plot_is_drawn_where_matplotlib_is(results, tmp_path):
     pytest.importorskip("matplotlib")
     folder = write_results(tmp_path, results, {}, now=NOW)
     assert (folder / "throughput.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_panel_of_the_plot_holds_its_longest_bar(tmp_path, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+    sizes = [AttentionWorkload(1, 2, seq, 64) for seq in (512, 4096, 16384)]
+    found = [
+        Result(name, size, "ok", timing=Timing((1.0 * scale, 1.3 * scale)))
+        for size, scale in zip(sizes, (1.0, 20.0, 90.0), strict=True)
+        for name in ("v4", "peer")
+    ]
+    assert draw([*found, Result("absent", sizes[0], "missing", "not there")], tmp_path / "plot.png") is None
+    longest = max(r.workload.tflops(r.timing.best) for r in found)
+    for axis in figures[0].axes:
+        assert axis.get_xlim()[0] == 0
+        assert axis.get_xlim()[1] > longest
+        assert all(0 < bar.get_width() < axis.get_xlim()[1] for bar in axis.patches)
 
 
 def test_the_plot_is_marked_where_matplotlib_is_not(results, tmp_path, monkeypatch):

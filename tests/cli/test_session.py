@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from croq.cli import reports
 from croq.cli.app import app
 from croq.cli.console import Console, paint
 from croq.cli.session import Session, finish, parse_defines
@@ -185,6 +186,15 @@ class TestExplain:
     def test_an_unknown_code_is_wrong_input(self):
         result = runner.invoke(app, ["explain", "frob"])
         assert result.exit_code == 1 and "E-3130" in result.stderr
+
+    def test_an_unknown_number_names_the_nearest(self):
+        result = runner.invoke(app, ["explain", "E-3999"])
+        assert result.exit_code == 1 and "E-3130" in result.stderr and "nearest" in result.stderr
+
+    def test_every_code_of_the_source_is_known_with_its_words(self):
+        codes = sorted(reports.known_codes())
+        assert len(codes) > 330
+        assert [code for code in codes if not any(r.messages for r in reports.reports(code))] == []
 
     @pytest.mark.parametrize("code", ["E-310", "e310", "W-301", "E-4055", "E-9001"])
     def test_every_code_has_something_to_say(self, code):

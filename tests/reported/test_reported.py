@@ -42,7 +42,6 @@ PENDING: frozenset[str] = frozenset(
         "22_no_wait_empty",
         "23_literal",
         "25_cta_mma",
-        "26_shift_in_place",
         "27_spin",
     )
 )
@@ -109,11 +108,19 @@ def _qualified() -> None:
     proved("28_qualified")
 
 
+def _in_place() -> None:
+    x = np.zeros(64, dtype=np.float32)
+    with pytest.raises(CroqError) as caught:
+        simulated("26_shift_in_place", x, x)
+    assert [d.code for d in caught.value.diagnostics] == ["E-5050"]
+
+
 RIGHT: dict[str, Callable[[], None]] = {
     "14_macro": _macro,
     "15_name": _name,
     "16_include": _include,
     "24_undeclared_call": _undeclared,
+    "26_shift_in_place": _in_place,
     "28_qualified": _qualified,
 }
 

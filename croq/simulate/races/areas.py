@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ class Area:
         self.unit = CHUNK  # bytes
 
 
+# Where a parameter's data lie: those that share memory with it, and the byte of that memory where it starts.
+Memory = Mapping[Param, tuple[tuple[Param, ...], int]]
 Pieces = tuple[tuple[Area, int], ...]  # areas and which of their units
 
 
@@ -46,9 +49,10 @@ class Outside(Exception):
 class Areas:
     """All areas of a kernel and its data; units only ever become finer."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, memory: Memory | None = None) -> None:
+        self._memory = memory or {}
         self._shared: dict[Buffer, tuple[list[Area], list[int]]] = {}
-        self._pages: dict[tuple[Param, int], Area] = {}
+        self._pages: dict[tuple[tuple[Buffer | Param, ...], int], Area] = {}
         self._known: OrderedDict[tuple[Hashable, int], Pieces] = OrderedDict()
         self.version = 0  # how often units have become finer
         self._lay_out([b for b in kernel.buffers if b.storage == "shared" and b.offset is not None])
@@ -81,7 +85,7 @@ class Areas:
         key = (place.key, lanes)
         found = self._known.get(key)
         if found is None:
-            units = place.units
+            units = self.in_memory(place)
             if lanes != -1 and units.lanes is not None:
                 own = (lanes >> units.lanes.astype(np.int64)) & 1 != 0
                 units = Units(units.at[own], units.size, units.lanes[own])
@@ -94,13 +98,14 @@ class Areas:
         at = units.at * units.size
         if not len(at):
             return ()
+        group = self._memory[root][0] if isinstance(root, Param) and root in self._memory else (root,)
         first, last = int(at.min()), int(at.max())
         if isinstance(root, Param):
             if first // PAGE == last // PAGE:
-                area = self._page(root, first // PAGE)
+                area = self._page(group, first // PAGE)
                 return ((area, self._bits(area, at, units.size)),)
             numbers = at // PAGE
-            cut = [(self._page(root, int(n)), n) for n in np.unique(numbers)]
+            cut = [(self._page(group, int(n)), n) for n in np.unique(numbers)]
         else:
             areas, starts = self._shared[root]
             begin, end = bisect_right(starts, first) - 1, bisect_right(starts, last) - 1
@@ -114,10 +119,22 @@ class Areas:
             cut = [(areas[int(n)], n) for n in np.unique(numbers)]
         return tuple((area, self._bits(area, at[numbers == n], units.size)) for area, n in cut)
 
-    def _page(self, param: Param, number: int) -> Area:
-        area = self._pages.get((param, number))
+    def in_memory(self, place: Place) -> Units:
+        """The pieces of a place, numbered from the start of the memory that its parameter may share with others."""
+        units, root = place.units, place.root
+        offset = self._memory[root][1] if isinstance(root, Param) and root in self._memory else 0
+        if offset == 0:
+            return units
+        size = gcd(units.size, offset)
+        factor = units.size // size
+        at = (units.at[:, None] * factor + np.arange(factor)).reshape(-1) + offset // size
+        return Units(at, size, None if units.lanes is None else np.repeat(units.lanes, factor))
+
+    def _page(self, group: tuple[Buffer | Param, ...], number: int) -> Area:
+        area = self._pages.get((group, number))
         if area is None:
-            area = self._pages[param, number] = Area(param.name, number * PAGE, PAGE, shared=False)
+            name = "/".join(sorted(param.name for param in group))
+            area = self._pages[group, number] = Area(name, number * PAGE, PAGE, shared=False)
         return area
 
     def _bits(self, area: Area, at: NDArray[np.int64], size: int) -> int:

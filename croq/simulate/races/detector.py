@@ -21,7 +21,7 @@ from croq.ir.core import Op
 from croq.ir.objects import Buffer, Fragment, Kernel, Param
 from croq.simulate.machine import Cta, Mma, Warp
 from croq.simulate.races import reports
-from croq.simulate.races.areas import Area, Areas, Outside, Pieces
+from croq.simulate.races.areas import Area, Areas, Memory, Outside, Pieces
 from croq.simulate.races.clocks import Agent, Clock, Epoch, merged
 from croq.simulate.races.guards import Guards
 from croq.simulate.races.handshakes import Handshakes
@@ -34,10 +34,12 @@ Block = tuple[int, int, int]
 class Races:
     """Detectors for the blocks of one run. What blocks do to the same global memory is compared here."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, memory: Memory | None = None) -> None:
         self.kernel = kernel
-        self.areas = Areas(kernel)
+        self.areas = Areas(kernel, memory)
         self.guards = Guards(kernel)
+        groups = [group for group, _ in (memory or {}).values()]
+        self.changing = self.guards.written.union(*(g for g in groups if self.guards.written & set(g)))
         self.touched: dict[Area, dict[tuple[Op, bool], Touched]] = {}
 
     def __call__(self, block: Block) -> Detector:
@@ -57,7 +59,7 @@ class Detector(Handshakes):
         self._loads: dict[tuple[int, int], tuple[Op, Warp]] = {}  # by the completion that counts them
 
     def follows(self, root: Buffer | Param) -> bool:
-        return isinstance(root, Buffer) or root in self.guards.written
+        return isinstance(root, Buffer) or root in self.races.changing
 
     # ------------------------------------------------------------------------------------------------- what is done
     def touch(self, warp: Warp, op: Op, place: Place, *, write: bool, together: bool = False) -> None:
@@ -78,9 +80,8 @@ class Detector(Handshakes):
         for (agent, record), cut in zip(made, pieces, strict=True):
             self._insert(record, cut, agent.seen)
 
-    @staticmethod
-    def _own(place: Place, agent: Agent, several: bool) -> Any:
-        units = place.units
+    def _own(self, place: Place, agent: Agent, several: bool) -> Any:
+        units = self.areas.in_memory(place)
         if not several or units.lanes is None:
             return units
         own = (agent.lanes >> units.lanes.astype("int64")) & 1 != 0
