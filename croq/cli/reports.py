@@ -44,7 +44,15 @@ def reports(code: str) -> list[Report]:
         if f'"{code}"' not in text and (not constant or f"codes.{constant}" not in text):
             continue
         found += list(_Reader(path, _tree(path), code, constant).reports())
-    return found
+    return found or list(_listed(code))
+
+
+def _listed(code: str) -> Iterator[Report]:
+    """A code that is looked up in a table when it is reported: what the list of a module's codes says of it."""
+    for path in _files():
+        match = re.search(rf"^{code}\s+(.+)$", ast.get_docstring(_tree(path)) or "", re.MULTILINE)
+        if match is not None:
+            yield Report(_module(path), (match[1],), (), ())
 
 
 @cache
@@ -63,11 +71,15 @@ def _constants() -> dict[str, str]:
     return {m[2]: m[1] for line in lines if (m := re.match(rf'(\w+) = "({CODE.pattern})"', line))}
 
 
+def _module(path: Path) -> str:
+    return ".".join(("croq", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
 class _Reader:
     """Finds the calls that mention a code, and the texts that go with it."""
 
     def __init__(self, path: Path, tree: ast.Module, code: str, constant: str) -> None:
-        self.module = ".".join(("croq", *path.relative_to(PACKAGE).with_suffix("").parts))
+        self.module = _module(path)
         self.tree, self.code, self.constant = tree, code, constant
         self.variables: dict[str, list[str]] = {}
 
@@ -82,7 +94,8 @@ class _Reader:
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                     self.variables.setdefault(node.targets[0].id, []).extend(self._texts(node.value))
             found = [report for report in map(self._report, calls) if report.messages]
-            yield from found or [self._around(body) if not calls else self._elsewhere(function, calls)]
+            more = [self._around(body) if not calls else self._elsewhere(function, calls)]
+            yield from found or [report for report in more if report.messages]
 
     def _mentions(self, call: ast.Call) -> bool:
         return any(self._is_code(value) for value in [*call.args, *(k.value for k in call.keywords)])
