@@ -175,7 +175,7 @@ class Compilation:
                 how = self.settings
                 return compile_cached(cuda, arch=how.arch, options=how.options, lineinfo=how.lineinfo, name=self._cu)
             except CompileError as error:
-                raise self._located(error) from error
+                raise self._told_of_headers(self._located(error)) from error
 
     def _located(self, error: CompileError) -> CompileError:
         """The compiler's errors with their places in the `.co` text: what it refuses can only be the user's C++."""
@@ -194,19 +194,24 @@ class Compilation:
             return CompileError([replace(d, span=s) for d, s in zip(located.diagnostics, spans, strict=True)])
         return error
 
+    def _told_of_headers(self, error: CompileError) -> CompileError:
+        """With a word on the headers that the file includes and nobody reads: what is missing may stand there."""
+        unread = [i.header for i in self.program.outside.includes if not i.is_of_host]
+        if not unread:
+            return error
+        note = f"croq does not read {', '.join(unread)}: what they declare is unknown to device code"
+        return CompileError([replace(d, notes=(*d.notes, note)) for d in error.diagnostics])
+
     def _by_text(self, fault: Diagnostic) -> Diagnostic:
-        """With the place of a line of device text, emitted as it was written; it must be unique."""
+        """With the place of a line of device text, emitted as it was written, if the file has it only once."""
         match = next((m for note in fault.notes if (m := _CUDA_PLACE.match(note))), None)
         if fault.span is not None or match is None:
             return fault
-        emitted = self.cuda.splitlines()[int(match[1]) - 1 :][:1]
-        lines = self.file.text.split("\n")
-        same = [i for i, line in enumerate(lines) if emitted and line.strip() == emitted[0].strip()]
-        if len(same) != 1:
+        emitted = "".join(self.cuda.splitlines()[int(match[1]) - 1 :][:1]).strip()
+        start = self.file.text.find(emitted)
+        if not emitted or start < 0 or self.file.text.find(emitted, start + 1) >= 0:
             return fault
-        start = self.file.line_starts[same[0]]
-        line = lines[same[0]]
-        span = Span(self.file, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
+        span = Span(self.file, start, start + len(emitted))
         return replace(fault, span=span, notes=tuple(n for n in fault.notes if _CUDA_PLACE.match(n) is None))
 
     @property

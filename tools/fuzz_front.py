@@ -186,8 +186,6 @@ def _tried(text: str, nvrtc: bool, check: bool) -> Iterator[Finding]:
             yield Finding(found.code, found.message, text)
         elif found.code == "E-3010" and found.span is None:
             yield Finding("E-3010 without a place", " ".join((found.message, *found.notes)), text)
-        elif found.code == "E-3010":
-            yield Finding("E-3010", " ".join((found.message, *found.notes)), text)
 
 
 def trials(seed: int, count: int, nvrtc: int, *, check: bool = True, limit: int = LIMIT) -> Iterator[Finding]:

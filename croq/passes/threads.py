@@ -81,6 +81,8 @@ class ThreadAnalysis:
         if isinstance(op, ThreadIndex):
             return np.arange(self.threads, dtype=np.int64)
         if isinstance(op, Const) and not isinstance(op.value, float):
+            if not -(1 << 63) <= int(op.value) < 1 << 63:
+                return None  # no int64: a large u64 is a constant all the same (`_decide`)
             return np.full(self.threads, int(op.value), dtype=np.int64)
         if isinstance(op, Binary):
             left, right = self.static(op.left), self.static(op.right)

@@ -133,6 +133,8 @@ class Head:
     def declaration(self, text: str, path: tuple[str, ...]) -> Declaration:
         kind = set(self.words)
         constant = "const" in kind and "(" not in text
+        if "constexpr" in kind and "(" in self.words:  # NVRTC takes no function of the host alone
+            text = re.sub(r"\bconstexpr\b", "__host__ __device__ constexpr", text, count=1)
         serves = (bool(kind & _SERVING) or constant) and "__global__" not in kind
         return Declaration(text, path, frozenset(self._names(text)) - _NOT_NAMES, serves=serves)
 

@@ -143,7 +143,7 @@ class _Splitter:
         begin = self.tokens[self.position].start
         word = PPToken("word", self.text(line[first]), Span(self.file, begin, line[first].end))
         self.directives.handle(word, rest, in_kernel)
-        self._note_macro(begin, at, rest)
+        self._note_macro(begin, self.tokens[at - 1].end, rest)
         self.position = at
         if not in_kernel and self.depth == 0:
             self.declaration = None

@@ -86,6 +86,7 @@ class DeviceText:
 
     def nature(self, callee: str) -> Nature:
         """Of a call of the function by name."""
+        callee = self._own(callee)
         if callee not in self._bodies:
             found = self._judge(callee)
             return Nature("opaque", "is not in the device text of the file") if found.kind == "opaque" else found
@@ -106,6 +107,11 @@ class DeviceText:
         """Of C++ text that stands in a kernel."""
         return self._scan([token for _, token in tokens(text)])
 
+    def _own(self, name: str) -> str:
+        """The name under which a function of the file stands here: without its namespaces, which are not told apart."""
+        last = name.rsplit("::", 1)[-1].strip()
+        return last if name not in self._bodies and last in self._bodies else name
+
     # ------------------------------------------------------------------------------------------------------ reading
     def _read(self, text: str) -> None:
         """Each function's tokens stand under each name that a parenthesis follows before its body."""
@@ -114,7 +120,7 @@ class DeviceText:
             if macro is not None:
                 self._bodies.setdefault(macro.group(), []).extend(t for _, t in tokens(line[macro.end() :]))
         bare = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", "", text, flags=re.MULTILINE)
-        found = [token for _, token in tokens(bare)]
+        found = _unwrapped([token for _, token in tokens(bare)])
         for before, after in pairwise(found):
             if before in ("struct", "class", "enum", "union", "using", "typename"):
                 self._types.add(after)
@@ -142,6 +148,7 @@ class DeviceText:
 
     # ------------------------------------------------------------------------------------------------------ judging
     def _judge(self, name: str) -> Nature:
+        name = self._own(name)
         if name in self._bodies:
             return self._scan(self._bodies[name])
         if name in self._types or name in _KEYWORDS or name in _TYPES:
@@ -163,6 +170,13 @@ class DeviceText:
             elif (_is_name(token) and token not in _KEYWORDS and _called(body, at)) or token in self._bodies:
                 found = found.worse(self._called(token))
         return found
+
+
+def _unwrapped(found: list[str]) -> list[str]:
+    """Without the namespaces around all of it: `namespace a { namespace b { .. } }`, `extern "C" { .. }`."""
+    while found[-1:] == ["}"] and ("namespace" in found[:2] or found[:1] == ["extern"]) and "{" in found[:4]:
+        found = found[found.index("{") + 1 : -1]
+    return found
 
 
 def tokens(text: str) -> Iterator[tuple[str, str]]:

@@ -103,6 +103,22 @@ def test_device_function_is_what_its_text_shows(text: str) -> None:
     assert DeviceText((text,)).nature("f").kind == NATURES[text]
 
 
+def test_functions_of_namespaces_are_known_by_their_last_name() -> None:
+    text = DeviceText(
+        (
+            "namespace a {\n__device__ int f(int x) { return x; }\n}",
+            'extern "C" {\n__device__ void stop() { __syncthreads(); }\n}',
+            "namespace a { namespace b {\n__device__ int g(int x) { return a::f(x); } __device__ void h() { ::stop(); }\n} }",
+        )
+    )
+    assert [text.nature(name).kind for name in ("a::f", "a::b::g", "a::b::h", "a::missing")] == [
+        "plain",
+        "plain",
+        "block",
+        "opaque",
+    ]
+
+
 CALLING = """
 {text}
 __co__ void k(global f32 [N] x) {{
