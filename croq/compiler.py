@@ -183,16 +183,18 @@ class Compilation:
         from croq.emit import emit_cuda
 
         found = [self._by_text(d) for d in error.diagnostics]
-        if any(d.span is not None for d in found):
+        if all(d.span is not None for d in found):
             return CompileError(found)
         origin = replace(self.file, name=Path(self.file.name).name)  # what `#line` calls it
         try:
             text = emit_cuda(self.module.kernels, lineinfo=True)
             compile_cuda(text, arch=self.settings.arch, name=self._cu, origins=(origin,))
-        except CompileError as located:
-            spans = [d.span and replace(d.span, file=self.file) for d in located.diagnostics]
-            return CompileError([replace(d, span=s) for d, s in zip(located.diagnostics, spans, strict=True)])
-        return error
+        except CompileError as again:  # the same messages in the same order, of lines that came from the `.co` file
+            located = [replace(d, span=d.span and replace(d.span, file=self.file)) for d in again.diagnostics]
+            if [d.message for d in located] == [d.message for d in found]:
+                located = [d if d.span is not None else by for d, by in zip(located, found, strict=True)]
+            return CompileError(located)
+        return CompileError(found)
 
     def _told_of_headers(self, error: CompileError) -> CompileError:
         """With a word on the headers that the file includes and nobody reads: what is missing may stand there."""

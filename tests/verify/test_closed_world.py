@@ -108,7 +108,8 @@ def test_functions_of_namespaces_are_known_by_their_last_name() -> None:
         (
             "namespace a {\n__device__ int f(int x) { return x; }\n}",
             'extern "C" {\n__device__ void stop() { __syncthreads(); }\n}',
-            "namespace a { namespace b {\n__device__ int g(int x) { return a::f(x); } __device__ void h() { ::stop(); }\n} }",
+            "namespace a { namespace b {\n__device__ int g(int x) { return a::f(x); }\n} }",
+            "namespace a::b {\n__device__ void h() { ::stop(); }\n}",
         )
     )
     assert [text.nature(name).kind for name in ("a::f", "a::b::g", "a::b::h", "a::missing")] == [
