@@ -52,7 +52,7 @@ def launch_of(device: DeviceKernel, bound: Bound, grid: tuple[int, int, int], ar
 
     arguments = tuple(argument for item in signature(device) for argument in _argument(item, bound))
     used = {p.name: arrays[p.name] for p in device.params if p.shape is not None}
-    return Launch(device.name, grid, (device.threads, 1, 1), device.shared_bytes, arguments, used)
+    return Launch(device.entry_name, grid, (device.threads, 1, 1), device.shared_bytes, arguments, used)
 
 
 def _argument(item: Any, bound: Bound) -> list[Argument]:

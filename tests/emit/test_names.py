@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pytest
 
 import croq
@@ -132,6 +133,9 @@ def test_the_launch_knows_the_entry_by_the_name_that_it_was_given() -> None:
     assert [kernel.entry_name for kernel in made.devices] == ["max_2"]
     assert made.plan[0]["kernel"] == "max"
     assert b"max_2" in made.cubin
+    x, y = np.arange(32, dtype=np.int32), np.zeros(32, dtype=np.int32)
+    croq.simulate(made, x, y, level="ptx")
+    assert y.tolist() == list(range(1, 33))
 
 
 def check_cpp(cuda: str) -> None:
