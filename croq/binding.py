@@ -19,6 +19,7 @@ from croq.emit.signature import signature
 from croq.ir.hw import BulkTensorLoad, BulkTensorStore
 from croq.ir.objects import Kernel, Param, TensorMap, View
 from croq.ir.types import BYTES, FLOATS
+from croq.numbers import MAX_EXTENT
 from croq.sema.symbolic import Dim
 
 Device = tuple[str, int]  # ("cuda", 0); ("cpu", 0)
@@ -157,9 +158,9 @@ def _check_array(state: _State, param: Param, array: ArrayView, index: int) -> N
     for axis, extent in enumerate(array.shape):
         if extent < 1:
             state.fault("E-4056", param, f"{where} has extent {extent} in dimension {axis}: extents are positive")
-        elif extent > INT32_MAX:
+        elif extent > MAX_EXTENT:
             state.fault(
-                "E-4057", param, f"{where} has extent {extent} in dimension {axis}, beyond the {INT32_MAX} of a size"
+                "E-4057", param, f"{where} has extent {extent} in dimension {axis}, beyond the {MAX_EXTENT} of a size"
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from croq import compiler
 from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from croq.ir.objects import Param as DeviceParam
     from croq.simulate.explore import Exploration
 
-    Launch = PreparedLaunch | WatchedLaunch
+    Launch: TypeAlias = PreparedLaunch | WatchedLaunch
 
 PARTS = ("params", "buffers", "fragments", "events", "variables", "tensor_maps", "body")  # of printed IR
 REMEMBERED_LAUNCHES = 256  # of one kernel; the least recently used go first

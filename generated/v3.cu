@@ -174,7 +174,7 @@ flash_atten(
   // v3.co:85  first_task = offsets.at(cta)
   const s32 first_task = offsets[cta];
   // v3.co:86  task_count = offsets.at(cta + 1) - first_task
-  const s32 task_count = offsets[cta + 1] - first_task;
+  const s32 task_count = croq::sub<s32>(offsets[cta + 1], first_task);
   // v3.co:99  parallel p by 3 : group-4, t by 128 : thread
   const s32 p = croq::uniform(thread / 128);
   const s32 t = thread % 128;
@@ -199,7 +199,7 @@ flash_atten(
     #pragma unroll 1
     for (s32 index = 0; index < task_count; ++index) {
       // v3.co:112  task = tasks.at(first_task + index)
-      const s32 task = tasks[first_task + index];
+      const s32 task = tasks[croq::add<s32>(first_task, index)];
       // v3.co:113  bm = task & 255
       const s32 bm = task & 0xff;
       // v3.co:114  head = (task >> 8) & 63
@@ -285,7 +285,7 @@ flash_atten(
     #pragma unroll 1
     for (s32 index = 0; index < task_count; ++index) {
       // v3.co:158  task = tasks.at(first_task + index)
-      const s32 task = tasks[first_task + index];
+      const s32 task = tasks[croq::add<s32>(first_task, index)];
       // v3.co:159  bm = task & 255
       const s32 bm = task & 0xff;
       // v3.co:160  head = (task >> 8) & 63
@@ -324,11 +324,12 @@ flash_atten(
       // v3.co:178  wait kf.at(k_pipe_order)
       croq::mbarrier_wait(kf + first_k_slot * 8, (k_pipe_order / 2) & 1);
       // v3.co:179  first_qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[first_k_slot]
+      const s32 first_row = cid * 64;
       register_fence(acc_s);
       croq::wgmma_fence();
       {
         // acc_s[64, 128] = q_shared[64, 128] * k_buf[128, 128]^T: 8 steps of 16
-        const u32 a = croq::descriptor_word(q_shared + cid * 8192, q_shared_desc_lo);
+        const u32 a = croq::descriptor_word(q_shared + first_row * 128, q_shared_desc_lo);
         const u32 b = croq::descriptor_word(k_buf + first_k_slot * k_buf_stride, k_buf_desc_lo);
         #pragma unroll
         for (s32 k = 0; k < 8; ++k) {
@@ -354,7 +355,7 @@ flash_atten(
         const s32 i = lane_row + r / 2 % 2 * 8;
         const s32 j = lane_col + r / 4 * 8 + r % 2;
         // v3.co:185  if (j > cid * WG_M + i)
-        if (j > cid * 64 + i) {
+        if (j > first_row + i) {
           // v3.co:186  acc_s.at(i, j) = -inf
           acc_s[r] = -croq::infinity();
         }
@@ -424,7 +425,7 @@ flash_atten(
         croq::wgmma_fence();
         {
           // acc_s[64, 128] = q_shared[64, 128] * k_buf[128, 128]^T: 8 steps of 16
-          const u32 a = croq::descriptor_word(q_shared + cid * 8192, q_shared_desc_lo);
+          const u32 a = croq::descriptor_word(q_shared + first_row * 128, q_shared_desc_lo);
           const u32 b = croq::descriptor_word(k_buf + k_slot * k_buf_stride, k_buf_desc_lo);
           #pragma unroll
           for (s32 k = 0; k < 8; ++k) {
@@ -596,7 +597,7 @@ flash_atten(
       croq::named_barrier_sync(1, 256);
       // v3.co:261  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
       {
-        const u32 row = cid * 64 + warp_row + lane % 16;
+        const u32 row = first_row + warp_row + lane % 16;
         #pragma unroll
         for (s32 c = 0; c < 16; c += 2) {
           const u32 chunk = c + lane / 16;

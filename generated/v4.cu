@@ -242,11 +242,12 @@ flash_atten(
     // v4.co:113  wait kf.at(k_pipe_order)
     croq::mbarrier_wait(kf + first_k_slot * 8, (k_pipe_order / 2) & 1);
     // v4.co:114  first_qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[first_k_slot]
+    const s32 first_row = cid * 64;
     register_fence(acc_s);
     croq::wgmma_fence();
     {
       // acc_s[64, 128] = q_shared[64, 128] * k_buf[128, 128]^T: 8 steps of 16
-      const u32 a = croq::descriptor_word(q_shared + cid * 8192, q_shared_desc_lo);
+      const u32 a = croq::descriptor_word(q_shared + first_row * 128, q_shared_desc_lo);
       const u32 b = croq::descriptor_word(k_buf + first_k_slot * k_buf_stride, k_buf_desc_lo);
       #pragma unroll
       for (s32 k = 0; k < 8; ++k) {
@@ -272,7 +273,7 @@ flash_atten(
       const s32 i = lane_row + r / 2 % 2 * 8;
       const s32 j = lane_col + r / 4 * 8 + r % 2;
       // v4.co:120  if (j > cid * WG_M + i)
-      if (j > cid * 64 + i) {
+      if (j > first_row + i) {
         // v4.co:121  acc_s.at(i, j) = -inf
         acc_s[r] = -croq::infinity();
       }
@@ -341,7 +342,7 @@ flash_atten(
       croq::wgmma_fence();
       {
         // acc_s[64, 128] = q_shared[64, 128] * k_buf[128, 128]^T: 8 steps of 16
-        const u32 a = croq::descriptor_word(q_shared + cid * 8192, q_shared_desc_lo);
+        const u32 a = croq::descriptor_word(q_shared + first_row * 128, q_shared_desc_lo);
         const u32 b = croq::descriptor_word(k_buf + k_slot * k_buf_stride, k_buf_desc_lo);
         #pragma unroll
         for (s32 k = 0; k < 8; ++k) {
@@ -523,7 +524,7 @@ flash_atten(
     }
     // v4.co:197  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
     {
-      const u32 row = cid * 64 + warp_row + lane % 16;
+      const u32 row = first_row + warp_row + lane % 16;
       #pragma unroll
       for (s32 c = 0; c < 16; c += 2) {
         const u32 chunk = c + lane / 16;

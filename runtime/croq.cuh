@@ -290,6 +290,8 @@ CROQ_FN float min(float a, float b) {
     asm("min.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
     return y;
 }
+CROQ_FN double max(double a, double b) { return ::fmax(a, b); }
+CROQ_FN double min(double a, double b) { return ::fmin(a, b); }
 template <class T>
 CROQ_FN T max(T a, T b) {
     return widen(a) < widen(b) ? b : a;
@@ -309,17 +311,148 @@ CROQ_FN float log(float x) { return ::logf(x); }
 CROQ_FN float tanh(float x) { return ::tanhf(x); }
 CROQ_FN float pow(float x, float y) { return ::powf(x, y); }
 
+// The same functions of f64, all within 2 ulp.
+CROQ_FN double ex2(double x) { return ::exp2(x); }
+CROQ_FN double exp(double x) { return ::exp(x); }
+CROQ_FN double log(double x) { return ::log(x); }
+CROQ_FN double tanh(double x) { return ::tanh(x); }
+CROQ_FN double pow(double x, double y) { return ::pow(x, y); }
+CROQ_FN double sqrt(double x) { return ::sqrt(x); }
+CROQ_FN double rsqrt(double x) { return ::rsqrt(x); }
+CROQ_FN double rcp_rn(double x) { return __drcp_rn(x); }
+CROQ_FN double abs(double x) { return ::fabs(x); }
+
 // 1 / (1 + e^-x), about 4 ulp; right at both infinities.
 CROQ_FN float sigmoid(float x) { return div(1.0f, 1.0f + ::expf(-x)); }
+CROQ_FN double sigmoid(double x) { return 1.0 / (1.0 + ::exp(-x)); }
 
 // x * Phi(x), the exact form with the error function.
 CROQ_FN float gelu(float x) { return 0.5f * x * (1.0f + ::erff(x * 0.70710678118654752f)); }
+CROQ_FN double gelu(double x) { return 0.5 * x * (1.0 + ::erf(x * 0.70710678118654752)); }
 
-// Ceiling of a / b for integers that are not negative; a + b - 1 could overflow.
+// The ceiling of the true quotient; a + b - 1 could overflow.
 template <class A, class B>
 __host__ CROQ_FN constexpr auto cdiv(A a, B b) -> decltype(a + b) {
-    return a / b + (a % b != 0);
+    return a / b + (a % b != 0 && (a % b < 0) == (b < 0));
 }
+
+// ---- integers for all operands ----------------------------------------------------------------------------------
+// What the language says where C++ says nothing: results wrap; an amount is unsigned, and from the width on nothing is
+// left of the value but its sign; x / 0 has all bits set, x % 0 is x. T is s32 or wider: narrower types are computed so.
+
+template <class T>
+struct Unsigned {
+    typedef u32 type;
+};
+template <>
+struct Unsigned<s64> {
+    typedef u64 type;
+};
+template <>
+struct Unsigned<u64> {
+    typedef u64 type;
+};
+template <class T>
+CROQ_FN typename Unsigned<T>::type bits_of(T x) {
+    return static_cast<typename Unsigned<T>::type>(x);
+}
+
+template <class T>
+CROQ_FN T add(T a, T b) {
+    return static_cast<T>(bits_of(a) + bits_of(b));
+}
+template <class T>
+CROQ_FN T sub(T a, T b) {
+    return static_cast<T>(bits_of(a) - bits_of(b));
+}
+template <class T>
+CROQ_FN T mul(T a, T b) {
+    return static_cast<T>(bits_of(a) * bits_of(b));
+}
+template <class T>
+CROQ_FN T neg(T a) {
+    return sub<T>(0, a);
+}
+template <class T, class A>
+CROQ_FN T shl(T a, A amount) {
+    return static_cast<u64>(amount) < 8 * sizeof(T) ? static_cast<T>(bits_of(a) << amount) : T(0);
+}
+template <class T, class A>
+CROQ_FN T shr(T a, A amount) {
+    if (static_cast<u64>(amount) < 8 * sizeof(T)) return a >> amount;
+    return a < T(0) ? T(-1) : T(0);
+}
+template <class T>
+CROQ_FN T quotient(T a, T b) {
+    if (b == 0) return T(-1);
+    return T(-1) < T(0) && b == T(-1) ? neg(a) : a / b;
+}
+template <class T>
+CROQ_FN T remainder(T a, T b) {
+    return b == 0 ? a : sub(a, mul(quotient(a, b), b));
+}
+template <class T>
+CROQ_FN T ceiling(T a, T b) {
+    const T rest = remainder(a, b);
+    return quotient(a, b) + (b != 0 && rest != 0 && (rest < 0) == (b < 0));
+}
+
+// ---- conversions that saturate or round once --------------------------------------------------------------------
+
+// A 32-bit integer saturated at a T of the same sign.
+template <class T, class W>
+CROQ_FN T saturated(W x) {
+    if constexpr (sizeof(T) == 4) {
+        return x;
+    } else {
+        constexpr W high = (W(1) << (8 * sizeof(T) - (W(-1) < W(0)))) - 1;
+        constexpr W low = W(-1) < W(0) ? W(-high - 1) : W(0);
+        return static_cast<T>(min(max(x, low), high));
+    }
+}
+
+// Float to integer: towards zero, saturating at T, NaN to 0. PTX ISA, cvt: NaN gives 0 by itself only from f32 to at
+// most 32 bits.
+template <class T>
+CROQ_FN T to_int(float x) {
+    if constexpr (sizeof(T) == 8) {
+        if (x != x) return 0;
+        return T(-1) < T(0) ? static_cast<T>(__float2ll_rz(x)) : static_cast<T>(__float2ull_rz(x));
+    } else {
+        if constexpr (T(-1) < T(0)) return saturated<T>(__float2int_rz(x));
+        return saturated<T>(__float2uint_rz(x));
+    }
+}
+template <class T>
+CROQ_FN T to_int(double x) {
+    if (x != x) return 0;
+    if constexpr (sizeof(T) == 8) {
+        return T(-1) < T(0) ? static_cast<T>(__double2ll_rz(x)) : static_cast<T>(__double2ull_rz(x));
+    } else {
+        if constexpr (T(-1) < T(0)) return saturated<T>(__double2int_rz(x));
+        return saturated<T>(__double2uint_rz(x));
+    }
+}
+
+// To f32 on the way to a narrower float: rounded to odd, so that the next rounding is the only one that counts.
+// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums")
+CROQ_FN float odd(float towards_zero, bool exact) {
+    return exact ? towards_zero : bits_float(float_bits(towards_zero) | 1u);
+}
+CROQ_FN float to_odd(double x) {
+    const float f = __double2float_rz(x);
+    return odd(f, static_cast<double>(f) == x || x != x);
+}
+CROQ_FN float to_odd(s64 x) {
+    const float f = __ll2float_rz(x);
+    return odd(f, __float2ll_rz(f) == x);
+}
+CROQ_FN float to_odd(u64 x) {
+    const float f = __ull2float_rz(x);
+    return odd(f, __float2ull_rz(f) == x);
+}
+CROQ_FN float to_odd(s32 x) { return to_odd(static_cast<double>(x)); }
+CROQ_FN float to_odd(u32 x) { return to_odd(static_cast<double>(x)); }
 
 // ---- threads, warps, barriers -----------------------------------------------------------------------------------
 

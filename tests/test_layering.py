@@ -15,6 +15,7 @@ PACKAGE = ROOT / "croq"
 LEVELS = {
     "_version": 0,
     "folder": 0,
+    "numbers": 0,
     "resources": 0,
     "source": 0,
     "cuda_names": 1,

@@ -13,8 +13,19 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from croq.emit.expressions import NARROW_FLOATS, Expr, as_expr, binary, cpp_type, divided, modulo
+from croq.emit.expressions import (
+    NARROW_FLOATS,
+    NARROW_INTEGERS,
+    Expr,
+    as_expr,
+    binary,
+    cpp_type,
+    divided,
+    literal,
+    modulo,
+)
 from croq.ir.objects import Fragment, FragRef, Kernel
+from croq.ir.types import FLOATS, INTEGERS
 from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
 
 if TYPE_CHECKING:
@@ -106,27 +117,34 @@ def raw_pair(emitter: Emitter, ref: FragRef, pair: Expr, block: Expr | None = No
 
 def as_float(value: Expr, element_type: str) -> Expr:
     """The value as f32 (f64 stays)."""
-    if element_type in ("f32", "tf32", "f64"):
-        return value
-    return Expr(f"float({value})", reads=value.reads)
+    return Expr(f"float({value})", reads=value.reads) if element_type in NARROW_FLOATS else value
 
 
 def converted(value: Expr, source: str, target: str) -> Expr:
-    """A value conversion between scalar types."""
+    """A value conversion between scalar types, rounded once and saturated as croq.numbers has it."""
     if source == target or (source, target) == ("tf32", "f32"):
         return value
-    if target == "tf32":
-        return Expr(f"croq::to_tf32({as_float(value, source)})", reads=value.reads)
+    wide = as_float(value, source) if source in FLOATS else value
     if target == "bool":
-        return binary("ne", value, as_expr(0))
+        return binary("ne", wide, literal(0, "f64" if source == "f64" else "f32") if source in FLOATS else as_expr(0))
+    if target in INTEGERS and source in FLOATS:
+        return Expr(f"croq::to_int<{target}>({wide})", reads=value.reads)
+    if target == "tf32":
+        return Expr(f"croq::to_tf32({wide.text if source != 'f64' else f'float({wide})'})", reads=value.reads)
     if target in NARROW_FLOATS:
-        if source in NARROW_FLOATS:
-            return Expr(f"croq::to<{target}>({value})", reads=value.reads)
-        inner = value.text if source in ("f32", "tf32") else f"float({value})"
-        return Expr(f"{target}({inner})", reads=value.reads)
-    if source in NARROW_FLOATS and target not in ("f32",):
-        return Expr(f"{cpp_type(target)}(float({value}))", reads=value.reads)
+        return Expr(_narrowed(value, source, target), reads=value.reads)
+    if source in NARROW_FLOATS and target == "f64":
+        return Expr(f"double({wide})", reads=value.reads)
     return Expr(f"{cpp_type(target)}({value})", reads=value.reads, atom=value.atom and target != "f32")
+
+
+def _narrowed(value: Expr, source: str, target: str) -> str:
+    if source in NARROW_FLOATS:
+        return f"croq::to<{target}>({value})"
+    if source in ("f32", "tf32"):
+        return f"{target}({value})"
+    exact = source in NARROW_INTEGERS or source == "bool"
+    return f"{target}({'float' if exact else 'croq::to_odd'}({value}))"
 
 
 def packed_pair(target: str, low: Expr, high: Expr, source: str) -> Expr:

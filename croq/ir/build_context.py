@@ -17,8 +17,6 @@ from croq.sema.types import Scalar
 from croq.source import Span
 from croq.syntax import ast
 
-_DIM_OPS = {"div": "div", "cdiv": "cdiv", "mod": "mod", "min": "min", "max": "max"}
-
 
 class KernelBuilder:
     """State of one kernel. `ir` collects the operations of the block being built, `entry` those of the start."""
@@ -114,34 +112,34 @@ class KernelBuilder:
             self.from_host[name] = value
         return self.from_host[name]
 
-    def dim(self, dim: Dim) -> Value:
-        """The value of a symbolic integer, as s32."""
+    def dim(self, dim: Dim, element: str = "s32") -> Value:
+        """The value of a symbolic integer, as `element`."""
         total: Value | None = None
         for monomial, coefficient in sorted(dim.terms, key=lambda term: term[0] == ()):
-            part = self._monomial(monomial, abs(coefficient))
+            part = self._monomial(monomial, abs(coefficient), element)
             if total is None:
                 total = part if coefficient > 0 else self.ir.unary("neg", part)
             else:
                 total = self.ir.binary("add" if coefficient > 0 else "sub", total, part)
-        return total if total is not None else self.ir.const("s32", 0)
+        return total if total is not None else self.ir.const(element, 0)
 
-    def _monomial(self, monomial: tuple[Atom, ...], coefficient: int) -> Value:
+    def _monomial(self, monomial: tuple[Atom, ...], coefficient: int, element: str) -> Value:
         product: Value | None = None
         for atom in monomial:
-            factor = self._atom(atom)
+            factor = self._atom(atom, element)
             product = factor if product is None else self.ir.binary("mul", product, factor)
         if product is None:
-            return self.ir.const("s32", coefficient)
+            return self.ir.const(element, coefficient)
         return product if coefficient == 1 else self.ir.binary("mul", product, coefficient)
 
-    def _atom(self, atom: Atom) -> Value:
+    def _atom(self, atom: Atom, element: str) -> Value:
         if atom.op == "sym":
             name = str(atom.args[0])
-            return self.ir.cast(self.host_symbol(name, self._symbol_type(name), None), "s32")
+            return self.ir.cast(self.host_symbol(name, self._symbol_type(name), None), element)
         left, right = (d for d in atom.args if isinstance(d, Dim))
         known = right.known
-        divisor = known if known is not None else self.dim(right)
-        return self.ir.binary(_DIM_OPS[atom.op], self.dim(left), divisor)  # type: ignore[arg-type]
+        divisor = known if known is not None else self.dim(right, element)
+        return self.ir.binary(atom.op, self.dim(left, element), divisor)  # type: ignore[arg-type]
 
     def _symbol_type(self, name: str) -> str:
         for symbol in self.made_from.function.params:

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import croq.numbers as numbers
 from croq.ir.build_context import KernelBuilder
 from croq.ir.build_views import element_indices, view
 from croq.ir.core import Op, Value
 from croq.ir.objects import FragRef, View
 from croq.ir.scalar import Binary, Call, FragRead, If, LoadElement, VarGet, VarSet
 from croq.ir.types import FLOATS, INTEGERS
-from croq.sema.arithmetic import COMPARISONS
+from croq.sema.arithmetic import COMPARISONS, OPERATORS
 from croq.sema.calls import ON_TWO
 from croq.sema.symbols import ScalarSymbol
 from croq.sema.types import Scalar, promote
 from croq.syntax import ast
 
-OPS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr", "&": "and", "|": "or",
-    "^": "xor", "<": "lt", ">": "gt", "<=": "le", ">=": "ge", "==": "eq", "!=": "ne", "&&": "land", "||": "lor",
-    "min": "min", "max": "max", "cdiv": "cdiv",
-}  # fmt: skip
 Handler = Callable[[KernelBuilder, Any, Scalar], Value]
 
 
@@ -30,7 +26,8 @@ def value(b: KernelBuilder, expr: ast.Expr, element: str | None = None) -> Value
     known = b.model.types[expr]
     with b.spanned(expr.span):
         if known.constant is not None and not isinstance(expr, ast.DeviceCall):
-            return b.ir.const(element or known.element, known.constant)
+            constant = numbers.convert(known.constant, known.element)
+            return b.ir.const(element or known.element, numbers.convert(constant, element or known.element))
         made = _HANDLERS[type(expr)](b, expr, known)
         b.bounded(made, known)
         return made if element is None else b.ir.cast(made, element)
@@ -61,14 +58,14 @@ def _from_host(b: KernelBuilder, symbol: ScalarSymbol) -> Value:
 
 def _shape_value(b: KernelBuilder, expr: ast.SpanOf | ast.CountOf, known: Scalar) -> Value:
     assert known.value is not None
-    return b.dim(known.value)
+    return b.dim(known.value, known.element)
 
 
 # ---------------------------------------------------------------------------------------------------------- operators
 def _unary(b: KernelBuilder, expr: ast.Unary, known: Scalar) -> Value:
     if expr.op == "#":
         assert known.value is not None
-        return b.dim(known.value)
+        return b.dim(known.value, known.element)
     operand = value(b, expr.operand, known.element)
     return b.ir.unary({"-": "neg", "!": "lnot", "~": "not"}[expr.op], operand)
 
@@ -82,12 +79,13 @@ def _binary(b: KernelBuilder, expr: ast.Binary, known: Scalar) -> Value:
         left, right = b.model.types[expr.left], b.model.types[expr.right]
         common = left.element if left.element == right.element else promote(left, right)
         return arithmetic(b, expr.op, value(b, expr.left, common), value(b, expr.right, common))
-    return arithmetic(b, expr.op, value(b, expr.left, known.element), value(b, expr.right, known.element))
+    amount = None if expr.op in ("<<", ">>") else known.element  # of a shift: of any integer type
+    return arithmetic(b, expr.op, value(b, expr.left, known.element), value(b, expr.right, amount))
 
 
 def arithmetic(b: KernelBuilder, op: str, left: Value, right: Value) -> Value:
     """`left op right` of operands of one type; `op` is the language's."""
-    return b.ir.binary(OPS[op], left, right)  # type: ignore[arg-type]
+    return b.ir.binary(OPERATORS[op], left, right)  # type: ignore[arg-type]
 
 
 def _compose(b: KernelBuilder, expr: ast.Binary, known: Scalar) -> Value:
@@ -95,7 +93,7 @@ def _compose(b: KernelBuilder, expr: ast.Binary, known: Scalar) -> Value:
     assert bound is not None
     left = value(b, expr.left, known.element)
     scale = bound.known
-    factor = scale if scale is not None else b.ir.cast(b.dim(bound), known.element)
+    factor = scale if scale is not None else b.dim(bound, known.element)
     return b.ir.binary("add", b.ir.binary("mul", left, factor), value(b, expr.right, known.element))
 
 

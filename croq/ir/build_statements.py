@@ -105,6 +105,8 @@ def _updated(b: KernelBuilder, stmt: ast.Assign, target: Scalar, read: Callable[
     """The new value for a target of type `target` of `x = e` or `x op= e`; `read` gives its old value."""
     if stmt.op == "=":
         return value(b, stmt.value, target.element)
+    if stmt.op in ("<<=", ">>="):
+        return arithmetic(b, stmt.op[:-1], read(), value(b, stmt.value))
     common = promote(Scalar(target.element), b.model.types[stmt.value])
     assert common is not None
     old = b.ir.cast(read(), common)
@@ -184,11 +186,18 @@ def _symbols(b: KernelBuilder, names: tuple[ast.Name, ...]) -> list[ScalarSymbol
 
 
 def _counts(b: KernelBuilder, within: ast.Within) -> list[Value]:
-    """The trip counts, evaluated once, outermost first."""
-    counts = b.model.ranges[within]
+    """The trip counts, evaluated once, outermost first, of the types of their variables."""
+    counts, elements = b.model.ranges[within], [symbol.type.element for symbol in _symbols(b, within.names)]
     if len(within.ranges) == len(counts) and not isinstance(within.ranges[0], ast.SpanOf):
-        return [value(b, expr, "s32") for expr in within.ranges]
-    return [b.dim(count.value) for count in counts if count.value is not None]
+        return [_count(b, expr, element) for expr, element in zip(within.ranges, elements, strict=True)]
+    return [b.dim(count.value, element) for count, element in zip(counts, elements, strict=True) if count.value]
+
+
+def _count(b: KernelBuilder, expr: ast.Expr, element: str) -> Value:
+    """A u64 beyond the range of an s64 would never be reached: the largest s64 stands for it."""
+    if b.model.types[expr].element == "u64" and b.model.types[expr].known is None:
+        return b.ir.cast(b.ir.binary("min", value(b, expr), 2**63 - 1), element)
+    return value(b, expr, element)
 
 
 def _nest(b: KernelBuilder, stmt: ast.Foreach, loops: list[Loop]) -> None:
@@ -196,7 +205,7 @@ def _nest(b: KernelBuilder, stmt: ast.Foreach, loops: list[Loop]) -> None:
         statements(b, stmt.body.body)
         return
     symbol, count = loops[0]
-    iv = Value("s32", symbol.name, symbol.type.interval.half_open)
+    iv = Value(symbol.type.element, symbol.name, symbol.type.interval.half_open)
     b.values[symbol] = iv
     with b.region() as body:
         _nest(b, stmt, loops[1:])
@@ -207,7 +216,7 @@ def _with(b: KernelBuilder, stmt: ast.With) -> None:
     for within in stmt.iterators:
         for symbol, count in zip(_symbols(b, within.names), _counts(b, within), strict=True):
             b.counts[symbol] = count
-            b.values[symbol] = b.ir.const("s32", 0, symbol.name)
+            b.values[symbol] = b.ir.const(symbol.type.element, 0, symbol.name)
     statements(b, stmt.body.body)
 
 

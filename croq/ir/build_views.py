@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import croq.numbers as numbers
 from croq.ir import build_expressions as expressions
 from croq.ir.build_context import KernelBuilder
 from croq.ir.core import Value
 from croq.ir.objects import Buffer, View
+from croq.ir.rewrite import known_interval
 from croq.sema import types
 from croq.sema.symbolic import Dim
 from croq.sema.symbols import DataSymbol
@@ -42,12 +46,20 @@ def _start(b: KernelBuilder, found: types.View) -> View:
 def _moved(b: KernelBuilder, offset: Offset, terms: tuple[types.Term, ...]) -> Offset:
     for term in terms:
         with b.spanned(term.index.span):
-            offset = _add(b, offset, _scaled(b, index(b, term.index), term.scale))
+            offset = _within(b, _add(b, offset, _scaled(b, index(b, term.index), term.scale)))
     return offset
 
 
+def _within(b: KernelBuilder, offset: Offset) -> Offset:
+    """An offset as an s32: one that does not fit lies outside of all data, and stays there."""
+    if isinstance(offset, int) or offset.type == "s32":
+        return offset
+    offset = b.ir.binary("max", b.ir.binary("min", offset, numbers.MAX_EXTENT), -numbers.MAX_EXTENT)
+    return b.ir.cast(offset, "s32")
+
+
 def index(b: KernelBuilder, expr: ast.Expr) -> Offset:
-    """An index: an int when it is known, else a value (as s32 unless it is unsigned or wide)."""
+    """An index: an int when it is known, else a value of its own type."""
     known = b.model.types[expr].known
     if known is not None:
         return known
@@ -56,13 +68,11 @@ def index(b: KernelBuilder, expr: ast.Expr) -> Offset:
 
 def _scaled(b: KernelBuilder, at: Offset, scale: Dim) -> Offset:
     factor = scale.known
-    if isinstance(at, int) and factor is not None:
-        return at * factor
-    if factor is not None:
-        return as_s32(b, at) if factor == 1 else b.ir.binary("mul", as_s32(b, at), factor)
     if isinstance(at, int):
-        return b.dim(scale * at)
-    return b.ir.binary("mul", as_s32(b, at), b.dim(scale))
+        return at * factor if factor is not None else b.dim(scale * at)
+    if factor == 1:
+        return place(b, at)
+    return _arithmetic(b, "mul", place(b, at), factor if factor is not None else b.dim(scale))
 
 
 def _add(b: KernelBuilder, left: Offset, right: Offset) -> Offset:
@@ -72,16 +82,38 @@ def _add(b: KernelBuilder, left: Offset, right: Offset) -> Offset:
         left, right = right, left
     if isinstance(left, int) or right == 0:
         return left
-    return b.ir.binary("add", left, right)
+    return _arithmetic(b, "add", left, right)
 
 
-def as_s32(b: KernelBuilder, at: Offset) -> Value:
-    return b.ir.const("s32", at) if isinstance(at, int) else b.ir.cast(at, "s32")
+def _arithmetic(b: KernelBuilder, op: Literal["add", "mul"], left: Value, right: Offset) -> Value:
+    """An s32 where 32 bits hold the result, else an s64."""
+    other = _interval(right)
+    if left.type == "s32" and other is not None:
+        found = numbers.exact_interval(op, _interval(left), other, "s32")
+        if not numbers.fits(found, "s32"):
+            left = b.ir.cast(left, "s64")
+    if isinstance(right, Value) and "s64" in (left.type, right.type):
+        left, right = b.ir.cast(left, "s64"), b.ir.cast(right, "s64")
+    return b.ir.binary(op, left, right)
+
+
+def _interval(at: Offset) -> numbers.Interval:
+    if isinstance(at, int):
+        return at, at
+    return known_interval(at) or numbers.limits(at.type)
+
+
+def place(b: KernelBuilder, at: Value) -> Value:
+    """An index as a signed number that holds it: s32, or s64 for types with values that do not fit."""
+    interval = _interval(at)
+    if at.type == "u64" and not numbers.fits(interval, "s64"):
+        at = b.ir.binary("min", at, 2**63 - 1)
+    return b.ir.cast(at, "s32" if numbers.fits(interval, "s32") else "s64")
 
 
 def element_indices(b: KernelBuilder, expr: ast.At) -> tuple[Value, ...]:
-    """The indices of an element access, as s32."""
-    return tuple(expressions.value(b, i, "s32") for i in b.model.indices[expr])
+    """The indices of an element access."""
+    return tuple(place(b, expressions.value(b, i)) for i in b.model.indices[expr])
 
 
 def whole(buffer: Buffer, slot: Offset | None = None) -> View:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import cast
 
+import croq.numbers as numbers
 from croq.ir.core import RESULT_FIELDS, Block, Op, Value
 from croq.ir.notation import LEFT
 from croq.ir.objects import Kernel, Variable
@@ -202,7 +202,8 @@ class Builder:
     def unary(self, op: str, operand: Value, name: str | None = None) -> Value:
         value = constant(operand)
         if value is not None and op == "neg":
-            return self.const(operand.type, -value, name)
+            negative = -value if isinstance(value, float) else numbers.wrap(-value, operand.type)
+            return self.const(operand.type, negative, name)
         if value is not None and op == "lnot":
             return self.const("bool", not value, name)
         return self._result(Unary(op, operand, Value(operand.type, name)))  # type: ignore[arg-type]
@@ -218,9 +219,10 @@ class Builder:
         if operand.type == type:
             return operand
         value = constant(operand)
-        if value is not None and _survives(value, type):
-            return self.const(type, value, name)
-        keeps = operand.type in INTEGERS and type in INTEGERS and operand.bounds is not None and operand.bounds[0] >= 0
+        if value is not None:
+            return self.const(type, numbers.convert(numbers.convert(value, operand.type), type), name)
+        interval = known_interval(operand) if {operand.type, type} <= INTEGERS else None
+        keeps = interval is not None and numbers.fits(interval, type)
         return self._result(Cast(operand, Value(type, name, operand.bounds if keeps else None)))
 
     def math(self, fn: str, args: Sequence[Value], name: str | None = None) -> Value:
@@ -246,59 +248,14 @@ def _of_type(type: str, value: Number) -> Number:
     return float(value) if type in FLOATS else int(value)
 
 
-def _survives(value: Number, type: str) -> bool:
-    """Whether the conversion of a constant to `type` certainly gives the same number."""
-    if type == "bool":
-        return isinstance(value, bool)
-    if isinstance(value, float) and not math.isfinite(value):
-        return type in FLOATS and not type.startswith("f8")
-    if value != int(value) or abs(value) > 16:  # 16 is exact in every float type
-        return type in INTEGERS and not isinstance(value, float) and _in_range(type, value)
-    return value >= 0 or not type.startswith("u")
-
-
-def _in_range(type: str, value: int) -> bool:
-    bits = int(type[1:])
-    low, high = (0, 1 << bits) if type[0] == "u" else (-(1 << bits - 1), 1 << bits - 1)
-    return low <= value < high
-
-
 def _fold(op: str, type: str, a: Number, b: Number) -> Number | None:
     if type == "bool":
         return {"land": a and b, "lor": a or b, "eq": a == b, "ne": a != b}.get(op)
     if isinstance(a, float) or isinstance(b, float):
         return None  # rounding is the target's business
-    if op in ("div", "mod", "cdiv") and (a < 0 or b <= 0):
+    if op in numbers.DIVISIONS and b == 0:
         return None
-    if op in ("shl", "shr") and not (0 <= b < 64 and a >= 0):
-        return None
-    result = _INTEGER[op](a, b) if op in _INTEGER else None
-    if result is None or isinstance(result, bool):
-        return result
-    return result if type in INTEGERS and _in_range(type, result) else None
-
-
-_INTEGER: dict[str, Callable[[int, int], int | bool]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "cdiv": lambda a, b: -(-a // b),
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "min": min,
-    "max": max,
-    "lt": lambda a, b: a < b,
-    "gt": lambda a, b: a > b,
-    "le": lambda a, b: a <= b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-}
+    return numbers.integer(op, a, b, type)
 
 
 def _is_identity(op: str, right: Number) -> bool:
@@ -307,21 +264,16 @@ def _is_identity(op: str, right: Number) -> bool:
 
 
 def _bounds(op: str, left: Value, right: Value) -> tuple[int, int] | None:
-    """Bounds of an integer result from those of non-negative operands."""
-    a, b = left.bounds, right.bounds
-    if op == "mod" and b is not None and b[0] == b[1] - 1 and b[0] > 0 and a is not None and a[0] >= 0:
-        return (0, min(a[1], b[0])) if a[1] <= b[0] else (0, b[0])
-    if a is None or b is None or a[0] < 0 or b[0] < 0 or left.type not in INTEGERS:
+    """Bounds of an integer result that cannot wrap, from those of the operands."""
+    if left.type not in INTEGERS or op in COMPARISONS:
         return None
-    (a0, a1), (b0, b1) = a, b
-    table: dict[str, Callable[[], tuple[int, int]]] = {
-        "add": lambda: (a0 + b0, a1 + b1 - 1),
-        "mul": lambda: (a0 * b0, (a1 - 1) * (b1 - 1) + 1),
-        "min": lambda: (min(a0, b0), min(a1, b1)),
-        "max": lambda: (max(a0, b0), max(a1, b1)),
-    }
-    if op == "sub":
-        return (a0 - b1 + 1, a1 - b0)
-    if op == "div" and b0 > 0:
-        return (a0 // (b1 - 1), (a1 - 1) // b0 + 1)
-    return table[op]() if op in table else None
+    a, b = known_interval(left), known_interval(right)
+    if b is None or (a is None and op not in ("mod", "and", "min", "max")):
+        return None
+    found = numbers.exact_interval(op, a or numbers.limits(left.type), b, left.type)
+    return (found[0], found[1] + 1) if numbers.fits(found, left.type) else None
+
+
+def known_interval(value: Value) -> numbers.Interval | None:
+    """The bounds of a value with both ends."""
+    return None if value.bounds is None else (value.bounds[0], value.bounds[1] - 1)

@@ -1,7 +1,6 @@
 """Scalar arithmetic, variables, control flow, element access: the part of the IR that both vocabularies share.
 
-Integers are two's complement of their type's width; `div` and `mod` are C's (operands here are non-negative almost
-everywhere). `//` in Python terms is what the simulator must use only for non-negative operands.
+Integers are two's complement of their type's width and wrap; what the operators mean is in croq.numbers.
 """
 
 from __future__ import annotations
@@ -52,19 +51,26 @@ BinaryOp = Literal[
 
 @operation("binary", pure=True)
 class Binary(Op):
-    """Both operands have one type; comparisons, `land` and `lor` give bool. Operands are evaluated, not short-cut."""
+    """Both operands have one type, but the amount of a shift may be any integer; comparisons, `land` and `lor` give
+    bool. Operands are evaluated, not short-cut. `guarded`: operands may come for which C++ has no result (overflow of
+    a signed type, an amount beyond the width, a divisor of 0): pass `ranges`.
+    """
 
     op: BinaryOp
     left: Value
     right: Value
     result: Value
+    guarded: bool | None = None
 
 
 @operation("unary", pure=True)
 class Unary(Op):
+    """`guarded` as for `binary`."""
+
     op: Literal["neg", "not", "lnot"]
     operand: Value
     result: Value
+    guarded: bool | None = None
 
 
 @operation("select", pure=True)

@@ -211,7 +211,10 @@ def _const(op: scalar.Const) -> Iterator[str]:
 
 
 def _binary(op: scalar.Binary) -> Iterator[str]:
-    yield from _same("operands", op.left.type, op.right.type)
+    if op.op in ("shl", "shr"):
+        yield from _integers("an amount", (op.right,))
+    else:
+        yield from _same("operands", op.left.type, op.right.type)
     if op.op in ("lt", "gt", "le", "ge", "eq", "ne"):
         yield from _bool("the result of a comparison", op.result)
     elif op.op in ("land", "lor"):

@@ -46,7 +46,7 @@ class _Keys:
                 self.bump(op.var)
             elif op.PURE:
                 self.pure(op)
-            elif isinstance(op, For):
+            elif isinstance(op, For) and op.iv.type in WORDS:
                 self.natural.add(op.iv)
             changed = [
                 inner.var

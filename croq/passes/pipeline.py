@@ -20,6 +20,7 @@ from croq.passes.operands import Operands
 from croq.passes.pace import Pace
 from croq.passes.participants import Participants
 from croq.passes.prologue import Prologue
+from croq.passes.ranges import Ranges
 from croq.passes.registers import Registers
 from croq.passes.releases import Releases
 from croq.passes.reuse import Reuse
@@ -48,6 +49,7 @@ def passes() -> list[Pass]:
         Fences(),  # after moves and mma: it looks at the stores and barriers that they made
         SharedMemory(),  # after events: only they know how many barriers there are
         Simplify(),  # after everything that computes slots, parities and coordinates
+        Ranges(),  # after everything that computes integers
         Contract(),  # after simplify: a product that is used twice is not fused
         Prologue(),  # last
     ]

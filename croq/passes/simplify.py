@@ -80,5 +80,3 @@ def _meet(op: Op, available: Available, keys: dict[Value, Hashable], replaced: d
     replaced[value] = earlier
     if earlier.name is None:
         earlier.name = value.name
-    if earlier.bounds is None:
-        earlier.bounds = value.bounds

@@ -78,6 +78,8 @@ class ThreadAnalysis:
 
     def _evaluate(self, value: Value) -> NDArray[np.int64] | None:
         op = self.definition.get(value)
+        if op is None or any(v.type == "u64" for v in (value, *op.operands())):  # they need not fit in an int64
+            return None
         if isinstance(op, ThreadIndex):
             return np.arange(self.threads, dtype=np.int64)
         if isinstance(op, Const) and not isinstance(op.value, float):
@@ -244,8 +246,10 @@ def _binary(op: str, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArr
     if op in ("div", "mod", "cdiv"):
         if (right == 0).any():
             return None
-        quotient = np.trunc(left / right).astype(np.int64)
+        quotient = (np.abs(left) // np.abs(right) * np.sign(left) * np.sign(right)).astype(np.int64)
         if op == "div":
             return quotient
         return left - quotient * right if op == "mod" else -(-left // right)
+    if op in ("shl", "shr"):
+        right = np.where((right < 0) | (right > 63), 63, right)  # amounts are clamped, and all bits are gone by then
     return np.asarray(_INTEGER[op](left, right)).astype(np.int64)

@@ -26,7 +26,7 @@ def multiple_of(value: Value | int) -> int:
         left, right = multiple_of(op.left), multiple_of(op.right)
         if op.op == "mul":
             return left * right
-        if op.op in ("add", "sub"):
+        if op.op in ("add", "sub", "min", "max"):
             return gcd(left, right)
         shift = constant(op.right)
         if op.op == "shl" and isinstance(shift, int):

@@ -4,38 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import croq.numbers as numbers
 from croq.sema.symbolic import Dim
-from croq.sema.types import ANYTHING, SIGNED, Interval, Scalar, width, wrap
+from croq.sema.types import Interval, Scalar, closed, integer, opened, promote
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
-
-
-def c_div(a: int, b: int) -> int:
-    q = abs(a) // abs(b)
-    return q if (a < 0) == (b < 0) else -q
-
-
-_FOLD: dict[str, Callable[[int, int], int | bool]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": c_div,
-    "%": lambda a, b: a - b * c_div(a, b),
-    "cdiv": lambda a, b: -(-a // b),
-    "<<": lambda a, b: a << (b & 63),
-    ">>": lambda a, b: a >> (b & 63),
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "min": min,
-    "max": max,
-    "<": lambda a, b: a < b,
-    ">": lambda a, b: a > b,
-    "<=": lambda a, b: a <= b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-}
+OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr", "&": "and", "|": "or",
+    "^": "xor", "<": "lt", ">": "gt", "<=": "le", ">=": "ge", "==": "eq", "!=": "ne", "&&": "land", "||": "lor",
+    "min": "min", "max": "max", "cdiv": "cdiv",
+}  # fmt: skip
 _ON_DIMS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -52,32 +30,70 @@ def divides_by_zero(op: str, right: Scalar) -> bool:
     return op in ("/", "%", "cdiv") and right.known == 0
 
 
+def shifts_too_far(op: str, right: Scalar, element: str) -> bool:
+    return op in ("<<", ">>") and right.known is not None and not 0 <= right.known < numbers.WIDTHS[element]
+
+
 def combine(op: str, a: Scalar, b: Scalar, element: str) -> Scalar:
-    """The result of an integer operation of type `element`; the operands are integers and b is not a constant 0."""
-    varies, mutable = a.varies | b.varies, a.mutable or b.mutable
-    literal = a.literal and b.literal
+    """The result of an integer operation of type `element`; the operands are integers and b is not a constant 0.
+
+    Places that may leave 32 bits are computed in 64: see "Numbers" in docs/language.md.
+    """
+    name = OPERATORS[op]
+    shift = name in numbers.SHIFTS
     if a.known is not None and b.known is not None:
-        folded = wrap(int(_FOLD[op](wrap(a.known, element), wrap(b.known, element))), element)
-        return Scalar(element, folded, Dim.of(folded), Interval(folded, folded), literal=literal)
-    interval = interval_of(op, a.interval, b.interval, element)
-    value = _value(op, a, b)
+        amount = b.known if shift else numbers.wrap(b.known, element)
+        folded = int(numbers.integer(name, numbers.wrap(a.known, element), amount, element))
+        return integer(folded, element, literal=a.literal and b.literal)
+    form = _form(op, a, b)
+    left, right = _interval(a, element), _interval(b, b.element if shift else element)
+    exact = numbers.exact_interval(name, left, right, element)
+    if form is not None:
+        exact = _meet(exact, form.interval())
+        if element == "s32" and not numbers.fits(exact, "s32"):
+            element = "s64"
+    fits = numbers.fits(exact, element)
+    interval = opened(exact if fits else numbers.limits(element), element)
+    value = _value(op, a, b, element)
     constant = value.known if value is not None else None
     if constant is not None:
         interval = Interval(constant, constant)
-    return Scalar(element, constant, value, interval, _bound(op, a, b), varies, mutable=mutable)
+    varies, mutable = a.varies | b.varies, a.mutable or b.mutable
+    form = form if fits else None
+    return Scalar(element, constant, value, interval, _bound(op, a, b), varies, mutable=mutable, form=form)
+
+
+def _meet(a: numbers.Interval, b: numbers.Interval) -> numbers.Interval:
+    return max(a[0], b[0]), min(a[1], b[1])
+
+
+def _form(op: str, a: Scalar, b: Scalar) -> Dim | None:
+    """The exact result, where both operands are indices, extents or constants."""
+    if a.form is None or b.form is None or op not in _ON_DIMS:
+        return None
+    return _ON_DIMS[op](a.form, b.form)
+
+
+def _interval(found: Scalar, element: str) -> numbers.Interval:
+    """Of an operand as a value of `element`."""
+    interval = closed(found.interval, found.element)
+    return interval if numbers.fits(interval, element) else numbers.limits(element)
 
 
 def compare(op: str, a: Scalar, b: Scalar) -> bool | None:
     """The outcome, when both sides are constants."""
-    if a.known is None or b.known is None:
+    element = promote(a, b)
+    if a.known is None or b.known is None or element not in numbers.WIDTHS:
         return None
-    return bool(_FOLD[op](a.known, b.known))
+    return numbers.COMPARISONS[OPERATORS[op]](numbers.wrap(a.known, element), numbers.wrap(b.known, element))
 
 
-def _value(op: str, a: Scalar, b: Scalar) -> Dim | None:
+def _value(op: str, a: Scalar, b: Scalar, element: str) -> Dim | None:
+    """As the host computes it, which never wraps: nothing is concluded from operands that may have."""
     if a.value is None or b.value is None or op not in _ON_DIMS:
         return None
-    return _ON_DIMS[op](a.value, b.value)
+    exact = op in ("+", "-", "*") or all(numbers.fits(v.interval(), element) for v in (a.value, b.value))
+    return _ON_DIMS[op](a.value, b.value) if exact else None
 
 
 def _bound(op: str, a: Scalar, b: Scalar) -> Dim | None:
@@ -92,105 +108,3 @@ def _bound(op: str, a: Scalar, b: Scalar) -> Dim | None:
     if op == "+" and b.bound is not None and a.value is not None:
         return b.bound
     return None
-
-
-def interval_of(op: str, a: Interval, b: Interval, element: str) -> Interval:
-    """Bounds of `a op b`; unknown where the result might leave the range of `element` and wrap."""
-    compute = _INTERVALS.get(op)
-    found = compute(a, b) if compute is not None else ANYTHING
-    bits = 8 * width(element)
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if element in SIGNED else (0, (1 << bits) - 1)
-    too_low = (found.lo is not None and found.lo < low) or (found.lo is None and element not in SIGNED)
-    if too_low or (found.hi is not None and found.hi > high):
-        return ANYTHING if element in SIGNED else Interval(0, None)
-    return found
-
-
-def _add(a: Interval, b: Interval) -> Interval:
-    lo = a.lo + b.lo if a.lo is not None and b.lo is not None else None
-    hi = a.hi + b.hi if a.hi is not None and b.hi is not None else None
-    return Interval(lo, hi)
-
-
-def _sub(a: Interval, b: Interval) -> Interval:
-    lo = a.lo - b.hi if a.lo is not None and b.hi is not None else None
-    hi = a.hi - b.lo if a.hi is not None and b.lo is not None else None
-    return Interval(lo, hi)
-
-
-def _mul(a: Interval, b: Interval) -> Interval:
-    if a.lo is None or b.lo is None:
-        return ANYTHING
-    if a.hi is None or b.hi is None:
-        return Interval(a.lo * b.lo) if a.lo >= 0 and b.lo >= 0 else ANYTHING
-    products = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-    return Interval(min(products), max(products))
-
-
-def _div(a: Interval, b: Interval) -> Interval:
-    if a.lo is None or a.lo < 0 or b.lo is None or b.lo <= 0:
-        return ANYTHING
-    lo = a.lo // b.hi if b.hi is not None else 0
-    return Interval(lo, a.hi // b.lo if a.hi is not None else None)
-
-
-def _cdiv(a: Interval, b: Interval) -> Interval:
-    if a.lo is None or a.lo < 0 or b.lo is None or b.lo <= 0:
-        return ANYTHING
-    lo = -(-a.lo // b.hi) if b.hi is not None else min(a.lo, 1)
-    return Interval(lo, -(-a.hi // b.lo) if a.hi is not None else None)
-
-
-def _mod(a: Interval, b: Interval) -> Interval:
-    if a.lo is None or a.lo < 0 or b.lo is None or b.lo <= 0:
-        return ANYTHING
-    hi = b.hi - 1 if b.hi is not None else None
-    if a.hi is not None and a.hi < b.lo:
-        return a
-    if a.hi is not None:
-        hi = a.hi if hi is None else min(hi, a.hi)
-    return Interval(0, hi)
-
-
-def _and(a: Interval, b: Interval) -> Interval:
-    masks = [i.hi for i in (a, b) if i.lo is not None and i.lo >= 0 and i.hi is not None]
-    non_negative = any(i.lo is not None and i.lo >= 0 for i in (a, b))
-    return Interval(0, min(masks) if masks else None) if non_negative else ANYTHING
-
-
-def _shr(a: Interval, b: Interval) -> Interval:
-    if a.lo is None or a.lo < 0 or b.lo is None or b.lo < 0:
-        return ANYTHING
-    return Interval(a.lo >> min(b.hi, 63) if b.hi is not None else 0, a.hi >> b.lo if a.hi is not None else None)
-
-
-def _shl(a: Interval, b: Interval) -> Interval:
-    if a.lo is None or a.lo < 0 or a.hi is None or b.lo is None or b.lo < 0 or b.hi is None or b.hi > 31:
-        return ANYTHING
-    found = Interval(a.lo << b.lo, a.hi << b.hi)
-    return found if a.hi << b.hi < 2**31 else ANYTHING
-
-
-def _min(a: Interval, b: Interval) -> Interval:
-    his = [i.hi for i in (a, b) if i.hi is not None]
-    return Interval(min(a.lo, b.lo) if a.lo is not None and b.lo is not None else None, min(his) if his else None)
-
-
-def _max(a: Interval, b: Interval) -> Interval:
-    los = [i.lo for i in (a, b) if i.lo is not None]
-    return Interval(max(los) if los else None, max(a.hi, b.hi) if a.hi is not None and b.hi is not None else None)
-
-
-_INTERVALS: dict[str, Callable[[Interval, Interval], Interval]] = {
-    "+": _add,
-    "-": _sub,
-    "*": _mul,
-    "/": _div,
-    "cdiv": _cdiv,
-    "%": _mod,
-    "&": _and,
-    ">>": _shr,
-    "<<": _shl,
-    "min": _min,
-    "max": _max,
-}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite, isnan
 
-from croq.sema import arithmetic
+import croq.numbers as numbers
 from croq.sema.state import State
-from croq.sema.types import FLOATS, INTEGERS, NARROW_FLOATS, Scalar, integer, width, wrap
+from croq.sema.types import FLOATS, INTEGERS, NARROW_FLOATS, Scalar, closed, integer, opened, width
 from croq.source import Span
 
 
@@ -14,24 +15,39 @@ def convert(found: Scalar, element: str) -> Scalar:
     """`found` after a conversion to `element`; knowledge of the value survives between integers that hold it."""
     if element == found.element:
         return replace(found, literal=False)
-    if element in INTEGERS and found.is_integer:
-        if found.known is not None:
-            value = arithmetic.combine("+", found, integer(0), element)
-            return replace(value, literal=False)
-        unsigned_negative = element.startswith("u") and (found.interval.lo is None or found.interval.lo < 0)
-        if unsigned_negative or width(element) < 4:
+    if element in INTEGERS and found.is_integer and found.known is None:
+        interval = closed(found.interval, found.element)
+        if not numbers.fits(interval, element):
             return replace(found.without_value(), element=element)
-        return replace(found, element=element, literal=False)
-    constant = None
-    if found.constant is not None and element in FLOATS:
-        constant = float(found.constant)
+        return replace(found, element=element, interval=opened(interval, element), literal=False)
+    constant = None if found.constant is None else numbers.convert(found.constant, element)
+    if element in INTEGERS and isinstance(constant, int):
+        return integer(constant, element)
     return replace(found.without_value(), element=element, constant=constant)
+
+
+def has_no_integer(state: State, span: Span, found: Scalar, element: str) -> bool:
+    """Report an infinity or NaN where an integer is wanted."""
+    endless = isinstance(found.constant, float) and not isfinite(found.constant) and element in INTEGERS
+    if endless:
+        what = "NaN" if isinstance(found.constant, float) and isnan(found.constant) else "infinity"
+        low, high = numbers.limits(element)
+        state.sink.error(
+            "E-413",
+            span,
+            f"{what} is not a value of `{element}`",
+            notes=[f"its values are {low} to {high}"],
+            hint="write the number that is meant",
+        )
+    return endless
 
 
 def convertible(state: State, span: Span, found: Scalar, element: str, code: str, what: str) -> bool:
     """Check an implicit conversion at an assignment; warns where it may lose something."""
     if found.is_error or found.element == element:
         return True
+    if has_no_integer(state, span, found, element):
+        return False
     if "bool" in (found.element, element):
         code = "E-302" if element == "bool" else code
         state.sink.error(
@@ -68,4 +84,4 @@ def _warn_loss(state: State, span: Span, found: Scalar, element: str) -> None:
 
 
 def _fits(value: int, element: str) -> bool:
-    return wrap(value, element) == value
+    return numbers.wrap(value, element) == value

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import croq.numbers as numbers
 from croq.sema import arithmetic, names
-from croq.sema.conversions import convert
+from croq.sema.conversions import convert, has_no_integer
 from croq.sema.state import State
 from croq.sema.symbols import (
     DataSymbol,
@@ -31,8 +32,10 @@ from croq.sema.types import (
     FLOATS,
     INTEGERS,
     Scalar,
+    closed,
     from_dim,
     integer,
+    opened,
     promote,
 )
 from croq.source import Span
@@ -186,7 +189,10 @@ def _negate(state: State, expr: ast.Unary, operand: Scalar) -> Scalar:
         constant = -operand.constant if operand.constant is not None else None
         return replace(operand, constant=constant)
     zero = integer(0, literal=True)
-    return replace(arithmetic.combine("-", zero, operand, operand.element), literal=operand.literal)
+    found = replace(arithmetic.combine("-", zero, operand, operand.element), literal=operand.literal)
+    if isinstance(expr.operand, ast.IntLit) and expr.operand.value == 2**31 and found.element == "s64":
+        return convert(found, "s32") if not expr.operand.span.text.lower().endswith("l") else found
+    return found
 
 
 def _upper_bound(state: State, expr: ast.Unary) -> Scalar:
@@ -196,7 +202,7 @@ def _upper_bound(state: State, expr: ast.Unary) -> Scalar:
     if operand.bound is None:
         _unbounded(state, expr.operand.span, "`#` takes the upper bound of")
         return ERROR
-    return from_dim(operand.bound)
+    return from_dim(operand.bound, operand.element)
 
 
 def _unbounded(state: State, span: Span, what: str) -> None:
@@ -232,7 +238,7 @@ def compose(state: State, expr: ast.Binary, left: Scalar, right: Scalar) -> Scal
         _unbounded(state, expr.right.span, "the right side of `#` must be")
         return ERROR
     scaled = arithmetic.combine("*", left, from_dim(right.bound), left.element)
-    total = arithmetic.combine("+", scaled, right, left.element)
+    total = arithmetic.combine("+", scaled, right, scaled.element)
     bound = left.bound * right.bound if left.bound is not None else None
     return replace(total, bound=bound)
 
@@ -295,6 +301,16 @@ def binary(state: State, span: Span, op: str, left: Scalar, right: Scalar) -> Sc
     if arithmetic.divides_by_zero(op, right):
         state.sink.error("E-412", span, "this divides by zero")
         return ERROR
+    if arithmetic.shifts_too_far(op, right, element):
+        most = numbers.WIDTHS[element] - 1
+        state.sink.error(
+            "E-414",
+            span,
+            f"a `{element}` is shifted by {right.known}",
+            notes=[f"amounts are 0 to {most}; one that is computed at run time is clamped"],
+            hint="convert the left side to a wider type first" if right.known and 0 < right.known < 64 else None,
+        )
+        return ERROR
     return arithmetic.combine(op, left, right, element)
 
 
@@ -315,10 +331,11 @@ def _ternary(state: State, expr: ast.Ternary) -> Scalar:
         return ERROR
     varies = chosen.varies | then.varies | otherwise.varies
     mutable = chosen.mutable or then.mutable or otherwise.mutable
-    a, b = then.interval, otherwise.interval
-    lo = min(a.lo, b.lo) if a.lo is not None and b.lo is not None else None
-    hi = max(a.hi, b.hi) if a.hi is not None and b.hi is not None else None
-    return Scalar(element, interval=replace(a, lo=lo, hi=hi), varies=varies, mutable=mutable)
+    if element not in INTEGERS:
+        return Scalar(element, varies=varies, mutable=mutable)
+    a, b = (closed(convert(side, element).interval, element) for side in (then, otherwise))
+    interval = opened((min(a[0], b[0]), max(a[1], b[1])), element)
+    return Scalar(element, interval=interval, varies=varies, mutable=mutable)
 
 
 @handles(ast.IncDec)
@@ -351,7 +368,7 @@ def _cast(state: State, expr: ast.Cast) -> Scalar:
     if expr.type not in BYTES:
         state.sink.error("E-410", expr.span, f"`{expr.type}` is not an element type of the target")
         return ERROR
-    if operand.is_error:
+    if operand.is_error or has_no_integer(state, expr.span, operand, expr.type):
         return ERROR
     return convert(operand, expr.type)
 

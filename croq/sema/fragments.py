@@ -58,7 +58,7 @@ def _iterator(state: State, name: ast.Name, use: FragmentUse | None, axis: int) 
     shape = use.fragment.shape if use is not None else None
     found = Scalar("s32")
     if shape is not None and axis < len(shape):
-        found = bounded(Dim.of(shape[axis]))
+        found = bounded(state.unique(name.id), Dim.of(shape[axis]))
     symbol = ScalarSymbol(name.id, name.span, found, origin="iterator")
     names.declare(state, symbol, name)
     return symbol

@@ -9,8 +9,9 @@ from croq.sema.elements import shape
 from croq.sema.expressions import integer_of
 from croq.sema.futures import close_scope
 from croq.sema.state import State
+from croq.sema.symbolic import Dim
 from croq.sema.symbols import PoisonSymbol, ScalarSymbol
-from croq.sema.types import Interval, Scalar, from_dim
+from croq.sema.types import Interval, Scalar, closed, from_dim
 from croq.syntax import ast
 
 Walk = Callable[[State, tuple[ast.Stmt, ...]], None]
@@ -56,19 +57,23 @@ def declare_range(state: State, within: ast.Within) -> None:
         )
     state.model.ranges[within] = counts
     for name, count in zip(within.names, counts, strict=False):
-        names.declare(state, ScalarSymbol(name.id, name.span, _iterator(count), origin="iterator"), name)
+        names.declare(
+            state, ScalarSymbol(name.id, name.span, _iterator(state.unique(name.id), count), origin="iterator"), name
+        )
     for name in within.names[len(counts) :]:
         names.poison(state, name.id, name.span, name)
     names.declare_group(state, within.tuple_name, within)
 
 
-def _iterator(count: Scalar) -> Scalar:
-    hi = count.interval.hi
+def _iterator(name: str, count: Scalar) -> Scalar:
+    """An s32, or an s64 where the count may be larger than 32 bits hold."""
+    most = min(closed(count.interval, count.element)[1], 2**63 - 1)
     return Scalar(
-        "s32",
-        interval=Interval(0, hi - 1 if hi is not None else None),
+        "s32" if most < 2**31 else "s64",
+        interval=Interval(0, most - 1),
         bound=count.value or count.bound,
         varies=count.varies,
+        form=Dim.index(name, count.form) if count.form is not None else None,
     )
 
 

@@ -112,7 +112,9 @@ def _binding(state: State, binding: ast.ParallelBinding) -> None:
 
 
 def _variable(state: State, name: ast.Name, count: Dim, level: ast.Level) -> ScalarSymbol:
-    symbol = ScalarSymbol(name.id, name.span, bounded(count), origin="parallel", level=level, direct=True)
+    symbol = ScalarSymbol(
+        name.id, name.span, bounded(state.unique(name.id), count), origin="parallel", level=level, direct=True
+    )
     symbol.type = replace(symbol.type, varies=frozenset({symbol}))
     names.declare(state, symbol, name)
     return symbol

@@ -40,6 +40,7 @@ class State:
     misused: set[Symbol] = field(default_factory=set)  # reported as being of the wrong kind: once is enough
     level_of: dict[ast.ParallelBinding, ast.Level] = field(default_factory=dict)  # settled before the walk
     return_types: dict[str, str] = field(default_factory=dict)  # of the file's device functions
+    counter: int = 0  # of names that are made
 
     @property
     def on_device(self) -> bool:
@@ -69,6 +70,11 @@ class State:
             if symbol in facts:
                 interval = interval.meet(facts[symbol])
         return interval
+
+    def unique(self, name: str) -> str:
+        """A name that no other variable has."""
+        self.counter += 1
+        return f"{name}@{self.counter}"
 
     def first_misuse(self, symbol: Symbol) -> bool:
         """Whether a use of `symbol` as another kind of thing is worth a message: one slip often repeats."""

@@ -166,7 +166,10 @@ def _how_to_change(old: ScalarSymbol) -> str:
         return "scalars of the host are set once: give the new value another name"
     if old.origin != "local":
         return f"copy it into a variable: `mutable m = {old.name};`"
-    return f"declare it `mutable {old.name} = ...;` to assign to it"
+    element = {"s32": "int"}.get(old.type.element, old.type.element)
+    return (
+        f"declare it `mutable {element} {old.name} = ...;` (words of element types, as in `u32 n`, need no `mutable`)"
+    )
 
 
 def _not_assignable(state: State, stmt: ast.Assign, target: ast.Name, old: Symbol | None) -> None:

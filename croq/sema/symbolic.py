@@ -2,7 +2,8 @@
 
 A `Dim` is kept in a normal form: a sum of integer coefficients times products of atoms, where an atom is a symbol or an
 irreducible quotient, remainder or minimum. Two equal normal forms are equal expressions; unequal ones may still be
-equal in value, so comparison has three answers. Symbols stand for positive integers (they are extents of arrays).
+equal in value, so comparison has three answers. Symbols stand for positive integers of 32 bits (they are extents of
+arrays).
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Union
 
+import croq.numbers as numbers
+
 DimLike = Union["Dim", int]
 
 
 @dataclass(frozen=True)
 class Atom:
-    """`op` is `sym` (args: the name) or `div`, `cdiv`, `mod`, `min`, `max` (args: two dims)."""
+    """`op` is `sym` (args: the name), `index` (the name of a variable and the count that it runs up to), or `div`,
+    `cdiv`, `mod`, `min`, `max` (two dims)."""
 
     op: str
-    args: tuple[str] | tuple[Dim, Dim]
+    args: tuple[str] | tuple[str, Dim] | tuple[Dim, Dim]
 
     def __str__(self) -> str:
-        if self.op == "sym":
+        if self.op in ("sym", "index"):
             return str(self.args[0])
-        left, right = self.args  # type: ignore[misc]
+        left, right = (arg for arg in self.args if isinstance(arg, Dim))
         if self.op == "div":
             return f"{_factor(left)}/{_factor(right)}"
         if self.op == "mod":
@@ -36,7 +40,20 @@ class Atom:
         if self.op == "sym":
             return bindings[str(self.args[0])]
         a, b = (d.evaluate(bindings) for d in self.args if isinstance(d, Dim))
-        return _FOLD[self.op](a, b)
+        return numbers.ARITHMETIC[self.op].exact(a, b)
+
+    @property
+    def count(self) -> Dim | None:
+        """Of an index: it lies in 0 .. count - 1."""
+        return self.args[1] if self.op == "index" and isinstance(self.args[-1], Dim) else None
+
+    def interval(self) -> numbers.Interval:
+        if self.op == "sym":
+            return 1, 2**31 - 1
+        if self.count is not None:
+            return 0, max(self.count.interval()[1] - 1, 0)
+        a, b = (d.interval() for d in self.args if isinstance(d, Dim))
+        return numbers.exact_interval(self.op, a, b, "s64")
 
     def symbols(self) -> set[str]:
         if self.op == "sym":
@@ -51,14 +68,6 @@ COMPARE: dict[str, Callable[[int, int], bool]] = {
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
-}
-
-_FOLD: dict[str, Callable[[int, int], int]] = {
-    "div": lambda a, b: a // b,
-    "cdiv": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
 }
 
 Monomial = tuple[Atom, ...]  # sorted by text; () is the constant term
@@ -101,6 +110,28 @@ class Dim:
             total += coefficient
         return total
 
+    @staticmethod
+    def index(name: str, count: Dim) -> Dim:
+        """A variable that takes the values 0 .. count-1."""
+        return Dim((((Atom("index", (name, count)),), 1),))
+
+    def interval(self) -> numbers.Interval:
+        """Where the value lies, whatever the symbols are. It does not wrap."""
+        return self._least(), -(self * -1)._least()
+
+    def _least(self) -> int:
+        """An index that is subtracted counts with its last value, which may cancel other terms."""
+        for monomial, coefficient in self.terms:
+            if len(monomial) == 1 and coefficient < 0 and (count := monomial[0].count) is not None:
+                return (self - Dim(((monomial, coefficient),)) + (count - 1) * coefficient)._least()
+        total = 0
+        for monomial, coefficient in self.terms:
+            term = (coefficient, coefficient)
+            for atom in monomial:
+                term = numbers.ARITHMETIC["mul"].interval(term, atom.interval())
+            total += term[0]
+        return total
+
     def __add__(self, other: DimLike) -> Dim:
         return _sum([*self.terms, *Dim.of(other).terms])
 
@@ -118,11 +149,11 @@ class Dim:
         return Dim.of(other) - self
 
     def div(self, other: DimLike) -> Dim:
-        """Quotient of non-negative integers, rounded down."""
+        """The quotient, rounded towards zero."""
         return self._quotient("div", Dim.of(other))
 
     def cdiv(self, other: DimLike) -> Dim:
-        """Quotient of non-negative integers, rounded up."""
+        """The quotient, rounded up."""
         return self._quotient("cdiv", Dim.of(other))
 
     def mod(self, other: DimLike) -> Dim:
@@ -161,7 +192,7 @@ class Dim:
     def _atom(self, op: str, other: Dim) -> Dim:
         a, b = self.known, other.known
         if a is not None and b is not None and not (b == 0 and op in ("div", "cdiv", "mod")):
-            return Dim.of(_FOLD[op](a, b))
+            return Dim.of(numbers.ARITHMETIC[op].exact(a, b))
         return Dim((((Atom(op, (self, other)),), 1),))
 
     def equals(self, other: DimLike) -> bool | None:

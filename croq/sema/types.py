@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import croq.numbers as numbers
 from croq.sema.symbolic import Dim
 from croq.syntax import ast
 
@@ -71,6 +72,7 @@ class Scalar:
     varies: frozenset[ScalarSymbol] = frozenset()
     literal: bool = False  # written as a bare number: takes the type of what it meets
     mutable: bool = False  # read from a mutable variable
+    form: Dim | None = None  # of an index or an extent: its exact value, made of extents, indices and constants alone
 
     @property
     def is_error(self) -> bool:
@@ -104,23 +106,35 @@ BOOL = Scalar("bool")
 
 
 def integer(value: int, element: str = "s32", *, literal: bool = False) -> Scalar:
-    return Scalar(element, value, Dim.of(value), Interval(value, value), literal=literal)
+    return Scalar(element, value, Dim.of(value), Interval(value, value), literal=literal, form=Dim.of(value))
 
 
 def from_dim(value: Dim, element: str = "s32") -> Scalar:
-    """An integer that the host computes; dimensions are positive, so a bare symbol is at least 1."""
+    """An integer that the host computes; an s64 where 32 bits may not hold it."""
     known = value.known
+    if element == "s32" and not numbers.fits(value.interval(), "s32"):
+        element = "s64"
     if known is not None:
         return integer(known, element)
-    positive = all(c > 0 for _, c in value.terms)
-    plain = all(atom.op == "sym" for monomial, _ in value.terms for atom in monomial)
-    return Scalar(element, value=value, interval=Interval((1 if plain else 0) if positive else None))
+    return Scalar(element, value=value, interval=opened(value.interval(), element), form=value)
 
 
-def bounded(bound: Dim, varies: frozenset[ScalarSymbol] = frozenset()) -> Scalar:
-    """A variable that takes the values 0 .. bound-1."""
-    known = bound.known
-    return Scalar("s32", interval=Interval(0, known - 1 if known is not None else None), bound=bound, varies=varies)
+def bounded(name: str, bound: Dim) -> Scalar:
+    """A variable `name`, unique in the program, of the values 0 .. bound-1: no more than fit in an s32."""
+    most = min(bound.interval()[1], 2**31 - 1) - 1
+    return Scalar("s32", interval=Interval(0, most), bound=bound, form=Dim.index(name, bound))
+
+
+def closed(interval: Interval, element: str) -> numbers.Interval:
+    """The same with both ends: those of the type where nothing is known."""
+    low, high = numbers.limits(element)
+    return low if interval.lo is None else interval.lo, high if interval.hi is None else interval.hi
+
+
+def opened(interval: numbers.Interval, element: str) -> Interval:
+    """Without ends that say no more than the type; that unsigned numbers are not negative is kept."""
+    low, high = numbers.limits(element)
+    return Interval(interval[0] if interval[0] > low or low == 0 else None, interval[1] if interval[1] < high else None)
 
 
 def width(element: str) -> int:
@@ -163,15 +177,6 @@ def _promote_floats(a: Scalar, b: Scalar) -> str | None:
         if wide in (a.element, b.element):
             return wide
     return None
-
-
-def wrap(value: int, element: str) -> int:
-    """`value` modulo the range of an integer type."""
-    bits = 8 * width(element)
-    value &= (1 << bits) - 1
-    if element in SIGNED and value >> (bits - 1):
-        value -= 1 << bits
-    return value
 
 
 # --------------------------------------------------------------------------------------------------------- views

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+import croq.numbers as numbers
 from croq.ir.types import FLOATS
-from croq.simulate.dtypes import DTYPES, WIDTH, Scalar, converter, is_vector, wrapper
+from croq.simulate.dtypes import DTYPES, WIDTH, Scalar, converter, is_vector, rounded_to_odd, wrapper
 
 Function = Callable[[Scalar, Scalar], Scalar]
 
@@ -36,9 +37,16 @@ _WRAPPING: dict[str, Function] = {
 _FLOAT: dict[str, Function] = {
     **_WRAPPING,
     "div": lambda a, b: a / b,
-    "min": np.fmin,  # as fminf and fmaxf: the other operand where one is NaN
-    "max": np.fmax,
+    "min": lambda a, b: _extreme_float(np.fmin, np.signbit, a, b),
+    "max": lambda a, b: _extreme_float(np.fmax, lambda x: ~np.signbit(x), a, b),
 }
+
+
+def _extreme_float(pick: Any, wins: Any, a: Scalar, b: Scalar) -> Scalar:
+    """The other operand where one is NaN; +0 is larger than -0. PTX ISA, max and min."""
+    found = pick(a, b)
+    zeros = (found == 0) & (a == b)
+    return np.where(zeros, np.where(wins(a), a, b), found)[()] if np.any(zeros) else found
 
 
 def binary(op: str, type_: str) -> Function:
@@ -106,25 +114,25 @@ def _shift(op: str, type_: str) -> Function:
 
 
 def quotient(a: Scalar, b: Scalar) -> Scalar:
-    """C's a / b of integers, b nowhere 0."""
-    if is_vector(a) or is_vector(b):
-        down = np.floor_divide(a, b)
-        inexact_negative = (np.remainder(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
-        return (down + inexact_negative).astype(down.dtype)
-    down = a // b
-    return down + 1 if down < 0 and down * b != a else down
+    """a / b of integers towards zero, b nowhere 0."""
+    if not is_vector(a) and not is_vector(b):
+        return numbers.quotient(a, b)
+    down = np.floor_divide(a, b)
+    inexact_negative = (np.remainder(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
+    return (down + inexact_negative).astype(down.dtype)
 
 
 def remainder(a: Scalar, b: Scalar) -> Scalar:
-    """C's a % b: a - (a / b) * b."""
-    if is_vector(a) or is_vector(b):
-        return np.fmod(a, b)
-    return a - quotient(a, b) * b
+    """a - (a / b) * b."""
+    return np.fmod(a, b) if is_vector(a) or is_vector(b) else numbers.remainder(a, b)
 
 
 def ceiling(a: Scalar, b: Scalar) -> Scalar:
-    """a / b + (a % b != 0), as the device prelude has it."""
-    return quotient(a, b) + (remainder(a, b) != 0)
+    """The ceiling of the true quotient."""
+    if not is_vector(a) and not is_vector(b):
+        return numbers.ceiling(a, b)
+    down = np.floor_divide(a, b)
+    return (down + (np.remainder(a, b) != 0)).astype(down.dtype)
 
 
 def unary(op: str, type_: str) -> Callable[[Scalar], Scalar]:
@@ -160,25 +168,10 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     halfway |= np.abs(total) < _SMALLEST_F32
     if not halfway.any():
         return result
-    return _odd(product, addend, total).astype(np.float32)
+    return rounded_to_odd(product, addend).astype(np.float32)
 
 
 _SMALLEST_F32 = float(np.finfo(np.float32).tiny)
-
-
-def _odd(product: Any, addend: Any, total: Any) -> Any:
-    """The sum in f64 rounded to odd: rounded again to f32, the result is that of one rounding.
-
-    The error of a sum is exact (Knuth, TwoSum); where it is not 0 and the last bit is even, the sum moves one place
-    towards it. (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums".)
-    """
-    total = np.atleast_1d(np.asarray(total, dtype=np.float64))
-    back = total - product
-    error = (product - (total - back)) + (addend - back)
-    even = (total.view(np.int64) & 1) == 0
-    moved = np.where(error > 0, np.nextafter(total, np.inf), np.nextafter(total, -np.inf))
-    found = np.where(np.isfinite(total) & even & (error != 0) & np.isfinite(error), moved, total)
-    return found if np.ndim(product + addend) else found[0]
 
 
 def _exact_fma(a: float, b: float, c: float) -> float:

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+import croq.numbers as numbers
 from croq.ir.types import FLOATS
 
 Scalar = Any  # int | bool | np.floating | NDArray: uniform or a vector over lanes
@@ -36,19 +37,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "u8": np.dtype(np.uint8),
     "bool": np.dtype(np.bool_),
 }
-WIDTH = {"s64": 64, "u64": 64, "s32": 32, "u32": 32, "s16": 16, "u16": 16, "s8": 8, "u8": 8}
-F8_MAX = {"f8_e4m3": 448.0, "f8_e5m2": 57344.0}  # conversions saturate. PTX ISA, cvt .satfinite
-
-
-def bounds(type_: str) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
-    bits = WIDTH[type_]
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if type_.startswith("s") else (0, (1 << bits) - 1)
+WIDTH = numbers.WIDTHS
 
 
 def wrapper(type_: str) -> Callable[[int], int]:
     """Reduces a Python int to the two's complement of an integer type's width."""
-    lo, hi = bounds(type_)
+    lo, hi = numbers.limits(type_)
     mask = (1 << WIDTH[type_]) - 1
     if lo == 0:
         return lambda x: x & mask
@@ -57,11 +51,8 @@ def wrapper(type_: str) -> Callable[[int], int]:
 
 def uniform(type_: str, value: Any) -> Scalar:
     """A constant as a uniform value of `type_`."""
-    if type_ == "bool":
-        return bool(value)
-    if type_ in WIDTH:
-        return wrapper(type_)(int(value))
-    return DTYPES[type_].type(value)
+    found = numbers.convert(value, type_)
+    return found if type_ == "bool" or type_ in WIDTH else DTYPES[type_].type(found)
 
 
 def is_vector(value: Scalar) -> bool:
@@ -93,34 +84,66 @@ def _to_tf32(value: Scalar) -> Scalar:
 
 def _float_to_int(type_: str) -> Callable[[Scalar], Scalar]:
     """Towards zero, saturating, NaN to 0. PTX ISA, cvt.rzi."""
-    lo, hi = bounds(type_)
+    lo, hi = numbers.limits(type_)
     dtype = DTYPES[type_]
-    top = float(np.nextafter(2.0**64, 0) if hi == 2**64 - 1 else np.nextafter(2.0**63, 0) if hi == 2**63 - 1 else hi)
 
     def convert(value: Scalar) -> Scalar:
-        if is_vector(value):
-            wide = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=top, neginf=float(lo))
-            return np.clip(wide, float(lo), top).astype(dtype)
-        number = float(value)
-        if number != number:
-            return 0
-        if number in (float("inf"), float("-inf")):
-            return hi if number > 0 else lo
-        return max(lo, min(hi, int(number)))
+        if not is_vector(value):
+            return numbers.to_integer(float(value), type_)
+        wide = np.trunc(value.astype(np.float64))
+        inside = (wide >= float(lo)) & (wide < float(hi + 1))  # both ends are powers of two, or 0
+        found = np.where(inside, wide, 0.0).astype(dtype)
+        return np.where(wide >= float(hi + 1), dtype.type(hi), np.where(wide < float(lo), dtype.type(lo), found))
 
     return convert
 
 
+def rounded_to_odd(high: Any, low: Any) -> Any:
+    """The sum of f64 `high` and `low` rounded to odd: rounded again to a type of half the digits, it is rounded once.
+
+    The error of a sum is exact (Knuth, TwoSum); where it is not 0 and the last bit is even, the sum moves one place
+    towards it. (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums".)
+    """
+    high, low = np.asarray(high, dtype=np.float64), np.asarray(low, dtype=np.float64)
+    total = np.atleast_1d(high + low)
+    back = total - high
+    error = (high - (total - back)) + (low - back)
+    even = (total.view(np.int64) & 1) == 0
+    moved = np.where(error > 0, np.nextafter(total, np.inf), np.nextafter(total, -np.inf))
+    found = np.where(np.isfinite(total) & even & (error != 0) & np.isfinite(error), moved, total)
+    return found if np.ndim(high + low) else found[0]
+
+
+def _odd_f32(value: Array) -> Array:
+    """f64 values as f32, rounded to odd."""
+    near = value.astype(np.float32)
+    bits = near.view(np.uint32)
+    beyond = np.abs(near.astype(np.float64)) > np.abs(value)  # rounded away from zero: one step back
+    cut = bits - beyond
+    inexact = (near.astype(np.float64) != value) & ~np.isnan(value)
+    return np.where(inexact, cut | 1, bits).astype(np.uint32).view(np.float32)
+
+
 def _to_float(source: str, target: str) -> Callable[[Scalar], Scalar]:
+    """To nearest, ties to even, rounded once; the 8-bit types saturate."""
     dtype = DTYPES[target]
-    limit = F8_MAX.get(target)
+    limit = numbers.LARGEST.get(target)
+    narrow = target not in ("f64", "f32")
 
     def convert(value: Scalar) -> Scalar:
-        if limit is not None and source in FLOATS:
+        if not is_vector(value):
+            exact = value if source in WIDTH or source == "bool" else float(value)
+            return dtype.type(numbers.convert(exact, target))
+        if target == "f64":
+            return value.astype(np.float64)
+        if source in ("s64", "u64"):
+            high, low = value >> value.dtype.type(32), value & value.dtype.type(0xFFFFFFFF)
+            value = rounded_to_odd(high.astype(np.float64) * 2.0**32, low.astype(np.float64))
+        else:
+            value = value.astype(np.float64 if source in WIDTH or source == "f64" else np.float32)
+        if limit is not None:
             value = np.clip(value, -limit, limit)
-        if is_vector(value):
-            return value.astype(dtype)
-        return dtype.type(value)
+        return (_odd_f32(value) if narrow and value.dtype == np.float64 else value).astype(dtype)
 
     return convert
 

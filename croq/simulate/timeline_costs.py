@@ -208,7 +208,6 @@ class _Body:
         self._varies: set[Value] = set(columns)
         self._dims = len(op.iterators)
         self._written = {o.frag.frag for o in op.body.walk() if isinstance(o, scalar.FragWrite)}
-        self._fused = _fused(op.body)
         if op.row_body is not None:
             self._block(op.row_body, 1, row=True)
         self._block(op.body, 1, row=False)
@@ -216,7 +215,7 @@ class _Body:
     def _block(self, block: Block, trips: float, *, row: bool) -> None:
         for op in block.ops:
             varies = not row and self._mark(op)
-            work = _inner(op, op in self._fused).times(trips)
+            work = _inner(op).times(trips)
             if varies:
                 self.varying += work
             else:
@@ -244,33 +243,11 @@ def _trips(op: Op) -> float:
     return float(count.value) if isinstance(count, scalar.Const) else 1
 
 
-def _fused(block: Block) -> set[Op]:
-    """Products that become part of a multiply-add: used once, by a sum or difference."""
-    uses: dict[Value, list[Op]] = {}
-    for op in block.walk():
-        for value in op.operands():
-            uses.setdefault(value, []).append(op)
-    found: set[Op] = set()
-    taken: set[Op] = set()  # each sum takes up one product
-    for op in block.walk():
-        if not (isinstance(op, scalar.Binary) and op.op == "mul" and op.result.type in FLOATS):
-            continue
-        users = uses.get(op.result, [])
-        if len(users) == 1 and _is_sum(users[0]) and users[0] not in taken:
-            found.add(op)
-            taken.add(users[0])
-    return found
-
-
-def _is_sum(op: Op) -> bool:
-    return isinstance(op, scalar.Binary) and op.op in ("add", "sub")
-
-
-def _inner(op: Op, fused: bool) -> Work:
+def _inner(op: Op) -> Work:
     """One element's worth of an operation inside a map."""
     match op:
         case scalar.Binary():
-            return NOTHING if fused else _binary(op)
+            return _binary(op)
         case scalar.Math():
             return _MATH.get(op.fn, Work(xu=1, fma=2))
         case scalar.Cast():

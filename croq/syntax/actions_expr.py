@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from lark import Token
 
+import croq.numbers as numbers
 from croq.diagnostics import Sink
 from croq.source import Span
 from croq.syntax import ast, codes
@@ -14,7 +15,6 @@ from croq.syntax.grammar import Extent
 from croq.syntax.sourcemap import ExpandedText, join
 
 ELEMENT_ALIASES = {"float": "f32", "int": "s32", "half": "f16", "bfp16": "bf16", "double": "f64", "f8": "f8_e4m3"}
-MAX_F32 = 3.4028234663852886e38
 MAX_DIGITS = 64
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 _BITWISE = frozenset("&^|")
@@ -73,8 +73,8 @@ class ExprActions:
     def floating(self, children: Children, extent: Extent) -> ast.Expr:
         span, text = self.span(extent), children[0].value
         type = "f32" if text.endswith("f") else "f64"
-        value = float(text.removesuffix("f"))
-        if value > MAX_F32 and (type == "f32" or value == float("inf")):
+        value = numbers.to_float(float(text.removesuffix("f")), type)
+        if value == float("inf"):
             self.sink.error("E-201", span, f"this value does not fit in {type}", hint="write `inf` for infinity")
             value = 0.0
         return ast.FloatLit(span, value, type)

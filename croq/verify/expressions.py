@@ -52,6 +52,8 @@ def _expression(coder: Coder, op: Op) -> str:
         operand = coder.value(op.operand)
         if op.op == "lnot":
             return f"lnot({operand})"
+        if op.guarded:
+            return f"guarded('sub', 0, {operand}, {op.result.type!r})"
         return _narrow(coder, f"({'-' if op.op == 'neg' else '~'}{operand})", op.result)
     if isinstance(op, scalar.Select):
         return f"select({coder.value(op.condition)}, {coder.value(op.then)}, {coder.value(op.otherwise)})"
@@ -66,6 +68,8 @@ def _binary(coder: Coder, op: scalar.Binary) -> str:
     if op.left.type in FLOATS:
         return "UNKNOWN"
     left, right = coder.value(op.left), coder.value(op.right)
+    if op.guarded:
+        return f"guarded({op.op!r}, {left}, {right}, {op.left.type!r})"
     divides = op.op in ("div", "mod") and op.left.type.startswith("u") and not _vary(coder, op.left, op.right)
     if divides:
         return f"({left} {'//' if op.op == 'div' else '%'} {right})"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import croq.numbers as numbers
 from croq.ir.core import Op
 from croq.ir.types import FLOATS
 
@@ -181,13 +182,30 @@ def convert(value: Scalar, source: str, target: str) -> Scalar:
 
 
 def wrap(value: Scalar, target: str) -> Scalar:
-    """Reduce to the width of the type; 64-bit values are taken to fit."""
+    """Reduce to the width of the type; the lanes of 64-bit values are taken to fit in an int64."""
     if target in _MASKS:
         return value & _MASKS[target]
     if target in _SIGNED:
         half = 1 << (_SIGNED[target] - 1)
         return ((value + half) & (2 * half - 1)) - half
-    return value
+    return numbers.wrap(value, target) if type(value) is int and target in numbers.WIDTHS else value
+
+
+def guarded(op: str, a: Scalar, b: Scalar, type_: str) -> Scalar:
+    """An operation whose operands may be any: as croq.numbers has it."""
+    if a is UNKNOWN or b is UNKNOWN:
+        return UNKNOWN
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        pairs = zip(lanes(a).tolist(), lanes(b).tolist(), strict=True)
+        found = [numbers.wrap(_guarded(op, x, y, type_), "s64") for x, y in pairs]
+        return collapse(np.array(found, dtype=np.int64))
+    return _guarded(op, a, b, type_)
+
+
+def _guarded(op: str, a: int, b: int, type_: str) -> int:
+    if op in numbers.DIVISIONS and b == 0:  # lanes that are not active may divide by zero
+        return a if op == "mod" else numbers.wrap(-1, type_)
+    return int(numbers.integer(op, a, b, type_))
 
 
 def unsigned_mask(target: str) -> int | None:

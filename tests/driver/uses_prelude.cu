@@ -8,6 +8,11 @@ extern "C" __global__ void __launch_bounds__(128) arithmetic(float* p, int* q, u
     sum += croq::abs(x) + croq::exp(x) + croq::log(x) + croq::tanh(x) + croq::pow(x, y) + croq::sigmoid(x);
     sum += croq::gelu(x) + croq::infinity() + croq::bits_float(croq::float_bits(x)) + croq::to_tf32(x);
     int n = croq::abs(q[0]) + croq::max(q[0], q[1]) + croq::min(q[0], q[1]) + croq::cdiv(q[0], 7);
+    n += croq::add<int>(q[0], q[1]) + croq::sub<int>(q[0], q[1]) + croq::mul<int>(q[0], q[1]) + croq::neg<int>(q[0]);
+    n += croq::shl<int>(q[0], q[1]) + croq::shr<croq::u32>(q[0], q[1]) + croq::quotient<int>(q[0], q[1]);
+    n += croq::remainder<int>(q[0], q[1]) + croq::ceiling<croq::s64>(q[0], q[1]) + croq::bits_of(q[2]);
+    n += croq::to_int<croq::s8>(x) + croq::to_int<croq::u64>(static_cast<double>(x)) + croq::saturated<croq::u8>(3u);
+    sum += croq::to_odd(croq::s64(q[0])) + croq::odd(x, q[0] == 0);
     unsigned wide = croq::pack<croq::bf16>(x, y) ^ croq::pack<croq::f16>(x, y);
     wide ^= croq::pack<croq::f8_e4m3>(x, y, x, y) ^ croq::pack<croq::f8_e5m2>(x, y, x, y);
     wide ^= croq::pack_bits(croq::bf16(x), croq::bf16(y));

@@ -298,7 +298,7 @@ def test_one_lane_of_a_row_stores() -> None:
         body(kernel).split("lanes=4\n", 1)[1]
         == """%0: s32 = thread_index
 %1: s32 = const 4
-%2: s32 = binary mod, %0, %1
+%2: s32[-3..4] = binary mod, %0, %1
 %3: s32[0..1] = const 0
 %first_lane: bool = binary eq, %2, %3
 reg.map @r, (), (%i: s32), guard=false body {
@@ -379,7 +379,7 @@ def test_a_fill_is_converted_to_the_element_type() -> None:
     assert not sink.diagnostics
     assert "%0: f16 = const 0.0\nreg.fill @h, %0" in body(kernel)
     kernel, _ = run(objects, "frag.declare @h\n %0: f32 = const 0.1\n frag.fill @h, %0")
-    assert "cast %0\nreg.fill @h, %1" in body(kernel)
+    assert "%0: f16 = const 0.0999755859375\nreg.fill @h, %0" in body(kernel)
 
 
 ROW = "fragment @r type=f32, shape=(64)\n fragment @w type=f32, shape=(128)\n fragment @t type=f32, shape=(32, 64)\n"

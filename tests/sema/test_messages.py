@@ -38,7 +38,7 @@ def test_a_name_of_the_wrong_kind_is_reported_once() -> None:
 
 def test_the_first_declaration_is_shown() -> None:
     found = error(block("y = 3;\ny = 4;"))
-    assert found.labels[0].span.line == 3 and found.hint is not None and "mutable y" in found.hint
+    assert found.labels[0].span.line == 3 and found.hint is not None and "mutable int y" in found.hint
 
 
 def test_an_accumulator_names_the_mma_that_fixed_its_shape() -> None:

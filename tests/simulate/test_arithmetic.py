@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from croq.numbers import limits
 from croq.simulate import arithmetic
-from croq.simulate.dtypes import DTYPES, bounds, converter, uniform
+from croq.simulate.dtypes import DTYPES, converter, uniform
 
-S32 = st.integers(*bounds("s32"))
-U32 = st.integers(*bounds("u32"))
+S32 = st.integers(*limits("s32"))
+U32 = st.integers(*limits("u32"))
 
 
 def _both(function, a, b, dtype):

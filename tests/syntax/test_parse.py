@@ -174,7 +174,15 @@ def test_integer_literals(text: str, value: int, type: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value", "type"),
-    [("1.5", 1.5, "f64"), ("1.5f", 1.5, "f32"), ("1.f", 1.0, "f32"), ("1e-5f", 1e-5, "f32"), ("2.5e3", 2500.0, "f64")],
+    [
+        ("1.5", 1.5, "f64"),
+        ("1.5f", 1.5, "f32"),
+        ("1.f", 1.0, "f32"),
+        ("0.1f", float.fromhex("0x1.99999ap-4"), "f32"),
+        ("2.5e3", 2500.0, "f64"),
+        ("3.4028235e38f", float.fromhex("0x1.fffffep127"), "f32"),
+        ("1e-60f", 0.0, "f32"),
+    ],
 )
 def test_float_literals(text: str, value: float, type: str) -> None:
     literal = expression(text)

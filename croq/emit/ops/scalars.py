@@ -55,8 +55,10 @@ MATH = {
     "fabs": "croq::abs", "fmaf": "croq::fma", "frcp_rn": "croq::rcp_rn", "tanh": "croq::tanh",
     "sigmoid": "croq::sigmoid", "gelu": "croq::gelu", "pow": "croq::pow",
 }  # fmt: skip
-MATH_F64 = {"exp2f": "exp2", "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "fabs": "fabs",
-            "fmaf": "fma", "tanh": "tanh", "pow": "pow"}  # fmt: skip
+GUARDED = {
+    "add": "croq::add", "sub": "croq::sub", "mul": "croq::mul", "neg": "croq::neg", "div": "croq::quotient",
+    "mod": "croq::remainder", "cdiv": "croq::ceiling", "shl": "croq::shl", "shr": "croq::shr",
+}  # fmt: skip
 COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne"})
 LOGICAL = frozenset({"land", "lor"})
 WARP = 32
@@ -89,7 +91,11 @@ def binary_op(emitter: Emitter, op: Binary) -> Expr:
     left, right, element = emitter.expr(op.left), emitter.expr(op.right), op.left.type
     if element in NARROW_FLOATS:
         left, right, element = as_float(left, element), as_float(right, element), "f32"
-    if op.op in ("min", "max", "cdiv"):
+    if op.guarded:
+        result = _guarded(op.op, element, left, right)
+    elif op.op in ("min", "max") and element in NARROW_INTEGERS:
+        result = call(f"croq::{op.op}<s32>", left, right)
+    elif op.op in ("min", "max", "cdiv"):
         result = call(f"croq::{op.op}", left, right)
     elif op.op == "div" and element in ("f32", "tf32"):
         result = call("croq::div", left, right)
@@ -102,6 +108,11 @@ def binary_op(emitter: Emitter, op: Binary) -> Expr:
     if op.result.type in NARROW_INTEGERS:
         return cast(op.result.type, result)
     return _uniform(emitter, op, result)
+
+
+def _guarded(op: str, element: str, *operands: Expr) -> Expr:
+    """The runtime's function, which is right for all operands; narrow integers are computed as s32."""
+    return call(f"{GUARDED[op]}<{'s32' if element in NARROW_INTEGERS else element}>", *operands)
 
 
 def _uniform(emitter: Emitter, op: Binary, result: Expr) -> Expr:
@@ -122,7 +133,8 @@ def unary_op(emitter: Emitter, op: Unary) -> Expr:
     operand = emitter.expr(op.operand)
     if op.result.type in NARROW_FLOATS:
         return converted(unary("-", as_float(operand, op.operand.type)), "f32", op.result.type)
-    result = unary({"neg": "-", "not": "~", "lnot": "!"}[op.op], operand)
+    plain = unary({"neg": "-", "not": "~", "lnot": "!"}[op.op], operand)
+    result = _guarded(op.op, op.operand.type, operand) if op.guarded else plain
     return cast(op.result.type, result) if op.result.type in NARROW_INTEGERS else result
 
 
@@ -138,10 +150,9 @@ def cast_op(emitter: Emitter, op: Cast) -> Expr:
 
 @expression(Math)
 def math(emitter: Emitter, op: Math) -> Expr:
-    if op.result.type == "f64" and op.fn in MATH_F64:
-        return call(MATH_F64[op.fn], *(emitter.expr(a) for a in op.args))
+    """By overload: the functions of f64 are f64 functions."""
     args = [as_float(emitter.expr(a), a.type) for a in op.args]
-    return converted(call(MATH[op.fn], *args), "f32", op.result.type)
+    return converted(call(MATH[op.fn], *args), "f64" if op.args[0].type == "f64" else "f32", op.result.type)
 
 
 # ----------------------------------------------------------------------------------------------------- variables

@@ -12,7 +12,7 @@ k(
   x[i] = croq::div(croq::tanh(x_value < 0.1f ? -croq::infinity() : -(-x_value)), x_value);
   const bf16 h_value = h[i];
   h[i] = bf16(croq::ex2(float(bf16(croq::max(float(bf16(float(h_value) * float(h_value))), float(bf16(2.0f)))))));
-  d[i] = exp(d[i]);
+  d[i] = croq::exp(d[i]);
   const u8 b_value = b[i];
   b[i] = u8(((s32(u8(b_value + b_value)) & 3) << 3) | 0x11170);
 }
