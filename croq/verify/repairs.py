@@ -138,11 +138,13 @@ class _Repairs:
                         yield from self._trigger_behind(place, ref, event)
 
     def _trigger_behind(self, place: Place, ref: EventRef, event: Event) -> Iterator[Repair]:
+        """At the end of the block, or where what the order is computed from changes."""
         ops = place.block.ops
         trigger = EventTrigger((_like(ref, event),), (), span=place.op.span, threads=place.op.threads)
-        line = max((_line(op) for op in place.block.walk()), default=0)
-        text = f"add `trigger {_spelled(place.op, ref, event)};` behind line {line}"
-        yield Repair(text, [(place.block, "ops", [*ops, trigger])])
+        at = _changed(place.block, ref.values(), place.index)
+        where = f"before line {_line(ops[at])}" if at < len(ops) else f"behind line {_last_line(place.block)}"
+        text = f"add `trigger {_spelled(place.op, ref, event)};` {where}"
+        yield Repair(text, [(place.block, "ops", [*ops[:at], trigger, *ops[at:]])])
 
     # --------------------------------------------------------------------------------------------- handed out by hand
     def slots(self) -> Iterator[Repair]:
@@ -210,6 +212,8 @@ class _Repairs:
                 refs = tuple(r for r in place.op.refs if r is not ref)
                 verb = "wait" if isinstance(place.op, EventWait) else "trigger"
                 text = f"remove `{verb} {_spelled(place.op, ref, ref.event)};` from line {_line(place.op)}"
+                if _counts_up(place.op):
+                    text += ", and count up there all the same"
                 ops = [op for op in place.block.ops if op is not place.op]
                 yield Repair(text, [(place.op, "refs", refs)] if refs else [(place.block, "ops", ops)])
 
@@ -217,7 +221,7 @@ class _Repairs:
         for place in self.plain:
             rest = [op for op in place.block.ops if op is not place.op]
             behind = next((op for op in reversed(rest) if op.span is not None), None)
-            if behind is not None and place.block.ops[-1] is not place.op:
+            if behind is not None and place.block.ops[-1] is not place.op and not _counts_up(place.op):
                 text = f"move the trigger of line {_line(place.op)} behind line {_line(behind)}"
                 yield Repair(text, [(place.block, "ops", [*rest, place.op])])
         for place in self.waits:
@@ -273,6 +277,30 @@ def _brought(block: Block, values: Iterable[Value], at: int, until: int) -> tupl
         return True
 
     return (made, copies) if all(map(bring, values)) else None
+
+
+def _changed(block: Block, values: Iterable[Value], at: int) -> int:
+    """Where behind a place of the block a variable is assigned that the values are computed from; else its end."""
+    pending, read = list(values), set()
+    while pending:
+        made = pending.pop().op
+        if isinstance(made, VarGet):
+            read.add(made.var)
+        elif made is not None and made.PURE:
+            pending += made.operands()
+    for n, op in enumerate(block.ops[at:], at):
+        if any(isinstance(inner, VarSet) and inner.var in read for inner in _tree(op)):
+            return n
+    return len(block.ops)
+
+
+def _last_line(block: Block) -> int:
+    return max((_line(op) for op in block.walk()), default=0)
+
+
+def _counts_up(op: Sync) -> bool:
+    """Whether the statement does more than its event: `e.at(order++)`."""
+    return op.span is not None and "++" in op.span.text
 
 
 def _tree(op: Op) -> Iterator[Op]:

@@ -372,6 +372,33 @@ def test_a_gpu_reports_its_hang() -> None:
     assert "wait full.at(order);" in text
 
 
+HANGS_AT_ONE_OF_TWO = """
+import numpy as np, ml_dtypes
+import croq
+from croq.driver.device_array import DeviceArray
+from croq.driver.watchdog import Hang
+
+before, release, after = open("kernels/v4.co").read().rpartition("trigger ke.at(k_pipe_order++);")
+kernel = croq.compile(before + "k_pipe_order = k_pipe_order + 1;" + after, watchdog=0.2, verify=False)
+q, k, v, o = (DeviceArray.from_numpy(np.zeros((1, 1024, 1, 128), ml_dtypes.bfloat16)) for _ in range(4))
+try:
+    kernel(q, k, v, o)
+except Hang as hang:
+    for wait in hang.waits:
+        print(wait.name, *(span.line for span in wait.lines))
+"""
+
+
+@pytest.mark.gpu
+def test_a_gpu_says_at_which_of_two_waits(v4: Kernel) -> None:
+    """Consumers wait for `kf` before their loop and in it; they starve in the loop."""
+    code = [sys.executable, "-c", HANGS_AT_ONE_OF_TWO]
+    done = subprocess.run(code, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    found = {name: lines for name, *lines in map(str.split, done.stdout.splitlines())}
+    assert found.get("kf[1]") == [str(line(v4, "wait kf.at", 1))], done.stderr
+    assert found.get("ke[1]") == [str(line(v4, "wait ke.at"))], done.stdout
+
+
 # ------------------------------------------------------------------------------------------------------- command line
 def test_the_command_line_refuses_a_time_that_makes_no_sense() -> None:
     result = CliRunner().invoke(app, ["run", "v4", "--device", "sim", "--watchdog", "0"])

@@ -17,6 +17,7 @@ from croq.ir.printer import print_kernel
 from croq.protocol import _as_written
 from croq.verify import verify_protocol
 from croq.verify.remedies import remedy
+from tests.verify.helpers import read
 
 FOLDER = Path(__file__).resolve().parent / "reported"
 
@@ -68,6 +69,14 @@ def test_without_a_remedy_the_rule_speaks() -> None:
     )
     found = refused(text)
     assert any("E-6006" in note and "`tick` may be triggered twice" in note for note in found.notes), found.render()
+
+
+def test_a_trigger_is_missed_where_its_order_still_holds() -> None:
+    """The count goes up in the middle of the loop: behind that the order would name the next generation."""
+    before, _, after = read("kernels/v4.co").rpartition("trigger ke.at(k_pipe_order++);")
+    text = before + "k_pipe_order = k_pipe_order + 1;" + after
+    line = before.count("\n") + 1
+    assert (refused(text).hint or "").startswith(f"add `trigger ke.at(k_pipe_order);` before line {line}.")
 
 
 def test_the_search_leaves_the_program_as_it_was() -> None:
