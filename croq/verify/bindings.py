@@ -82,11 +82,11 @@ class Bindings:
         self.solver = Solver(self.expressions)
         self.intervals = program.intervals
         relevant = program.slice.relevant
-        self.counts = [op.count for op in relevant if isinstance(op, For)]
+        self.counts = program.counts
         self.sized = [count for count in self.counts if self.expressions.inputs([count])]
         self.roots = self._roots(relevant)
         leaves = self.expressions.inputs(self.roots)
-        loops = [op.condition for op in relevant if isinstance(op, While)]
+        loops = [op.condition for op in program.slice.ordered() if isinstance(op, While)]
         self.driving = self.expressions.inputs([*self.counts, *loops])  # what decides how often loops run
         self.axes = sorted(axis for kind, axis in leaves if kind == "block")
         declared = [op for op in self.kernel.walk() if isinstance(op, Symbol) and op.result.type in INTEGERS]

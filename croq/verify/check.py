@@ -26,7 +26,7 @@ from croq.verify.verdict import Coverage, LoopCoverage, Verdict
 LevelName = Literal["hw", "tile"]
 _Run = tuple[float, int, Binding, tuple[int, ...]]
 LONGEST = 150_000  # operations of a run that is made for one side of one decision
-MOST_ATTEMPTS = 8
+MOST_ATTEMPTS = 32
 
 
 @dataclass(frozen=True)

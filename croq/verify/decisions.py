@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
 from croq.ir.core import Op, Value
 from croq.ir.hw import Section
-from croq.ir.scalar import Binary, For, If, Select, Unary, While
+from croq.ir.scalar import Binary, For, If, Select, Unary, VarGet, While
 from croq.verify import progressions as sets
 from croq.verify.bindings import agreeing, agrees
 from croq.verify.intervals import Threads, type_range
@@ -29,6 +29,8 @@ from croq.verify.relations import Relations
 from croq.verify.solve import FALSE, TRUE, Solver
 from croq.verify.values import WARP
 
+MOST_ATTEMPTS = 8  # from one run
+LONGER = (25, 100, 400)  # iterations for what a variable counts
 MOST_PLACE = 1 << 20  # blocks along one axis that a run is placed in
 
 
@@ -121,9 +123,29 @@ class Decisions:
 
     def attempts(self, goal: Goal) -> Iterator[Attempt]:
         """Inputs to try, those most like a run that came to the decision first."""
-        for sample in goal.decision.samples.get((1 - goal.side, goal.warp), []):
-            if sample.lanes >> goal.lane & 1:
-                yield from self._from(sample, goal)
+        samples = [s for s in goal.decision.samples.get((1 - goal.side, goal.warp), []) if s.lanes >> goal.lane & 1]
+        for sample in samples:
+            yield from islice(self._from(sample, goal), MOST_ATTEMPTS)
+        for sample in samples[:1]:
+            yield from self._by_longer(sample, goal)
+
+    def _by_longer(self, sample: Sample, goal: Goal) -> Iterator[Attempt]:
+        """The condition takes a variable that loops change: let them run longer."""
+        condition = goal.decision.condition
+        if not any(isinstance(self.expressions.definition.get(name), VarGet) for _, name in self._ordered(condition)):
+            return
+        names = [n for kind, n in self.expressions.inputs([condition], control=True) if kind == "symbol"]
+        for name, trips in product(sorted(names), LONGER):
+            for count in (None, *self.program.counts):
+                value = trips
+                if count is not None:
+                    get = self._getter(sample, goal)
+                    domain = self.solver.constrain(count, ("symbol", name), sets.exactly(trips), get)
+                    value = next(sets.edges(sets.meet(domain, self._allowed(("symbol", name)))), 0)
+                if value > sample.symbols[name]:
+                    attempt = self._attempt(sample, goal.lane, {("symbol", name): value})
+                    if attempt is not None:
+                        yield attempt
 
     def _from(self, sample: Sample, goal: Goal) -> Iterator[Attempt]:
         get = self._getter(sample, goal)
@@ -156,7 +178,14 @@ class Decisions:
 
     def _ordered(self, value: Value) -> list[Leaf]:
         order = {"symbol": 0, "load": 1, "block": 2, "other": 3}
-        found = sorted(self.expressions.reach(value), key=lambda leaf: (order[leaf[0]], str(leaf[1])))
+        place = self.program.slice.order
+        definition = self.expressions.definition
+
+        def rank(leaf: Leaf) -> tuple[int, int, str]:
+            op = definition.get(leaf[1]) if isinstance(leaf[1], Value) else None
+            return order[leaf[0]], place.get(op, 0) if op is not None else 0, "" if op is not None else str(leaf[1])
+
+        found = sorted(self.expressions.reach(value), key=rank)
         extra = [
             ("symbol", s) for kind, axis in found if kind == "block" for s in sorted(self.kernel.grid[axis].symbols())
         ]

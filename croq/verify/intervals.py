@@ -50,6 +50,8 @@ class Intervals:
         self._wrapping: set[tuple[Value, Threads | None]] = set()
         self._open: set[Value] = set()
         self._extents = set(self.kernel.symbols())
+        self._types = {p.name: p.type for p in kernel.params if p.shape is None}
+        self._types.update({op.symbol: op.result.type for op in kernel.walk() if isinstance(op, Symbol)})
         self._symbols = self._required()
 
     def _required(self) -> dict[str, Range]:
@@ -68,14 +70,14 @@ class Intervals:
                 found[name] = (lo, hi)
         return found
 
-    def symbol(self, name: str, type_: str = "s32") -> Range:
+    def symbol(self, name: str) -> Range:
         """An extent is positive, and taken to be no more than `most`."""
-        lo, hi = self.input(name, type_)
+        lo, hi = self.input(name)
         return lo, min(hi, self.most) if name in self._extents else hi
 
-    def input(self, name: str, type_: str = "s32") -> Range:
+    def input(self, name: str) -> Range:
         """What a size or a parameter may be given as."""
-        lo, hi = type_range(type_)
+        lo, hi = type_range(self._types.get(name, "s32"))
         if name in self._extents:
             lo = max(lo, 1)
         least, most = self._symbols.get(name, (-FAR, FAR))
@@ -135,7 +137,7 @@ class Intervals:
         op = self.expressions.definition.get(value)
         full = type_range(value.type)
         if isinstance(op, Symbol):
-            return self.symbol(op.symbol, value.type)
+            return self.symbol(op.symbol)
         if isinstance(op, BlockIndex):
             return 0, max(0, self.dim(self.kernel.grid[op.axis])[1] - 1)
         if isinstance(op, For):

@@ -161,6 +161,7 @@ class Program:
         self.sites: list[Site] = []
         self.loops: list[Loop] = []
         self.loads: list[Load] = []
+        self.counts = [op.count for op in self.slice.ordered() if isinstance(op, scalar.For)]
         self.decisions: list[Decision] = []
         self.names: dict[Value, str] = {}  # of the local variable that holds a value
         self.written = written(kernel)

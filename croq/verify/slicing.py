@@ -158,6 +158,10 @@ class Slice:
     def _innermost(around: tuple[Op, ...]) -> Op | None:
         return next((o for o in reversed(around) if isinstance(o, For | While)), None)
 
+    def ordered(self) -> list[Op]:
+        """The relevant operations as the text has them."""
+        return sorted(self.relevant, key=lambda op: self.order[op])
+
     def exits(self, loop: Op) -> Iterator[Op]:
         """The `break`s and `continue`s of a loop."""
         for op, around in self.around.items():

@@ -15,6 +15,7 @@ from math import isqrt
 from croq.ir.core import Op, Value
 from croq.ir.scalar import Binary, BinaryOp, Cast, Const, Select, Unary, VarGet
 from croq.verify import progressions as sets
+from croq.verify.intervals import type_range
 from croq.verify.leaves import Expressions, Get, Leaf, Unsolved
 from croq.verify.progressions import ANYTHING, FAR, NOTHING, Domain
 
@@ -55,7 +56,7 @@ class Solver:
         if isinstance(op, VarGet):
             return self._through(op, back, domain)
         if isinstance(op, Cast):
-            return back(op.operand, _truth(domain) if op.result.type == "bool" else domain)
+            return back(op.operand, _truth(domain) if op.result.type == "bool" else _widened(op, domain))
         if isinstance(op, Unary):
             return back(op.operand, _unary(op, domain))
         if isinstance(op, Select):
@@ -63,7 +64,7 @@ class Solver:
                 sets.meet(back(op.condition, TRUE), back(op.then, domain)),
                 sets.meet(back(op.condition, FALSE), back(op.otherwise, domain)),
             )
-        return self._binary(op, leaf, domain, get, back) if isinstance(op, Binary) else NOTHING
+        return self._binary(op, leaf, domain, get, back, lenient) if isinstance(op, Binary) else NOTHING
 
     def _lies(self, value: Value, domain: Domain, get: Get) -> bool:
         try:
@@ -82,7 +83,7 @@ class Solver:
             self._inside.discard(op.var)
 
     def _binary(
-        self, op: Binary, leaf: Leaf, domain: Domain, get: Get, back: Callable[[Value, Domain], Domain]
+        self, op: Binary, leaf: Leaf, domain: Domain, get: Get, back: Callable[[Value, Domain], Domain], lenient: bool
     ) -> Domain:
         if op.op in ("land", "lor"):
             return _junction(op, domain, back)
@@ -94,6 +95,8 @@ class Solver:
             known = self.expressions.evaluate(other, get)
         except (Unsolved, KeyError, TypeError, ValueError):
             return NOTHING
+        if lenient and op.op in ("min", "max"):  # the other side may be what is needed
+            return back(inner, domain)
         wanted = _undo(op.op, domain, known, sides[0])
         return back(inner, wanted) if wanted is not None else self._sampled(op, leaf, domain, get)
 
@@ -170,8 +173,9 @@ class Solver:
                     yield {**so_far, leaf: least}
                 continue
             tried = sorted({x for x in (*sets.edges(domain), sets.nearest(domain)) if x is not None}, key=abs)
-            small = (x for x in (1, 2, 3, 64, 128, 1024) if sets.contains(domain, x))
-            for x in islice(dict.fromkeys((*tried[: MOST_TRIED - 6], *small)), MOST_TRIED):
+            named = (abs(x) + d for x in self._constants(wanted[0][0]) for d in (1, 0))
+            small = [x for x in (1, 2, 3, 64, 128, 1024, *named) if sets.contains(domain or allowed(leaf), x)]
+            for x in islice(dict.fromkeys((*tried[: MOST_TRIED // 2], *small)), MOST_TRIED):
                 yield from self._assign(wanted, leaves[n + 1 :], get, allowed, {**so_far, leaf: x}, depth - 1)
 
 
@@ -220,9 +224,33 @@ def _undo(op: BinaryOp, domain: Domain, known: int, on_left: bool) -> Domain | N
         return sets.union(within, beyond if sets.contains(domain, known) else NOTHING)
     if op == "and" and known >= 0 and known & (known + 1) == 0:
         return sets.reduced(sets.meet(domain, sets.between(0, known)), known + 1)
+    if op in ("and", "or", "xor"):
+        return _undo_bits(op, domain, known)
     if not on_left:
         return None
     return _undo_left(op, domain, known)
+
+
+def _undo_bits(op: BinaryOp, domain: Domain, known: int) -> Domain | None:
+    """Of each of the first numbers of the domain one or two."""
+    few = [x for part in domain for x in islice(range(part.lo, part.hi + 1, part.step), MOST_TRIED)]
+    if op == "xor":
+        return sets.exactly(*(x ^ known for x in few))
+    if op == "or":
+        return sets.exactly(*{y for x in few if x & known == known for y in (x, x & ~known)})
+    return sets.exactly(*{y for x in few if x & known == x for y in (x, x | ~known)})
+
+
+def _widened(op: Cast, domain: Domain) -> Domain:
+    """Numbers that a narrower type takes for those of the domain."""
+    lo, hi = type_range(op.result.type)
+    least, most = type_range(op.operand.type)
+    if lo <= least and most <= hi:
+        return domain
+    within = sets.meet(domain, sets.between(lo, hi))
+    few = [x for part in within for x in islice(range(part.lo, part.hi + 1, part.step), MOST_TRIED)]
+    turns = (hi - lo + 1) * 64
+    return sets.union(within, *(sets.between(x - turns, x + turns, hi - lo + 1) for x in few))
 
 
 def _undo_left(op: BinaryOp, domain: Domain, known: int) -> Domain | None:

@@ -206,6 +206,59 @@ FAULTY: dict[str, tuple[str, str, str]] = {
         "E-6008",
         "= -500",
     ),
+    "unsigned scalar": (
+        pair("s[0].at(t) = 1.0f; if (u < 4000000000) { trigger e[0]; }", params=f"u32 u, {Y}"),
+        "E-6008",
+        "u = 4000000000",
+    ),
+    "exclusive or": (guarded("(M ^ 5) != 1000"), "E-6008", "M = 1005"),
+    "exclusive or of two sizes": (guarded("((M ^ K) & 1023) != 700"), "E-6008", ""),
+    "narrow conversion": (guarded("__to<s32>(__to<s8>(M)) != -5"), "E-6008", "M = 251"),
+    "minimum of three sizes": (guarded("__min(M, __min(K, N)) < 321"), "E-6008", "M = 321, K = 321, N = 321"),
+    "quotient of two sizes": (guarded("M / K < 50"), "E-6008", "M = 50, K = 1"),
+    "remainder of two sizes": (guarded("N == 1 || M % N != 17"), "E-6008", ""),
+    "flags of three sizes": (
+        pair(
+            "mutable s32 f = 0; if (M > 500) { f = f + 1; } if (K > 700) { f = f + 1; } if (N > 900) { f = f + 1; } "
+            "s[0].at(t) = 1.0f; if (f < 3) { trigger e[0]; }"
+        ),
+        "E-6008",
+        "M = 501, K = 701, N = 901",
+    ),
+    "count of a while": (
+        pair(f"mutable s32 n = 0; while (n < M) {{ n += 1; if (n == 40) {{ wait e[3]; }} }} {GIVE}"),
+        "E-6008",
+        "",
+    ),
+    "sum over a loop": (
+        pair(f"mutable s32 n = 0; foreach {{k}} in [M] {{ n += 2; if (n == 300) {{ wait e[3]; }} }} {GIVE}"),
+        "E-6008",
+        "",
+    ),
+    "list of each thread": (
+        pair(
+            "s[0].at(t) = 1.0f; if (list.at(t) < 1000000) { s[1].at(t) = 2.0f; } trigger e[0];",
+            "wait e[0]; y.at(t) = s[1].at(t);",
+            params=f"global s32 [K] list, {Y}",
+        ),
+        "E-6001",
+        "= 1000000",
+    ),
+    "place in a list that a list gives": (
+        LISTED.format(give="if (tasks.at(task & 15) != 99999) { trigger e; }", take="wait e;"),
+        "E-6008",
+        "= 99999",
+    ),
+    "count that a list gives": (
+        LISTED.format(give="foreach {q} in [task] { if (q == 50) { wait e; } } trigger e;", take="wait e;"),
+        "E-6008",
+        "= 51",
+    ),
+    "one block of a plane": (
+        pair("s[0].at(t) = 1.0f; if (b != 33 || c != 44) { trigger e[0]; }", params=f"{X}, {Y}", grid="M, K"),
+        "E-6008",
+        "block (33, 44, 0)",
+    ),
     "slot by a quotient": (CHOSEN.format(slot="M / 4096", waited="wait e[1];"), "E-6010", "M = 8192"),
     "slot of a list": (
         LISTED.format(give="trigger e;", take="wait e;").replace(" s;", " s[4];").replace(" s.at", " s[task & 7].at"),
