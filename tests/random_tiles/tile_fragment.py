@@ -50,9 +50,9 @@ def draw_fragment(seed: int) -> Sample:
     lines += ["    apply {i} in row_sum.span", "      total.at(i) = row_sum.at(i);", "  }", "}"]
     arrays = {"a": a, "b": b, "c": poisoned((rows, cols), out)}
     arrays |= {"top": poisoned((m,), "f32"), "total": poisoned((m,), "f32")}
-    return Sample(
-        seed, "fragment", "\n".join(lines) + "\n", arrays, {"c": scores[:rows, :cols], "top": top, "total": total}
-    )
+    kept = np.trunc(scores) if out == "s32" else scores
+    want = {"c": kept[:rows, :cols], "top": top, "total": total}
+    return Sample(seed, "fragment", "\n".join(lines) + "\n", arrays, want)
 
 
 def _maps(rng: random.Random, lines: list[str], scores: Array) -> Array:
