@@ -15,6 +15,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from croq import services
+
 if TYPE_CHECKING:
     from croq.diagnostics import (
         CompileError,
@@ -80,6 +82,15 @@ def _version() -> str:
         return metadata.version("croq")
     except metadata.PackageNotFoundError:
         return "0+unpackaged"
+
+
+def _cuda_to_ptx(text: str) -> str:
+    from croq.driver.cache import compile_ptx_cached
+
+    return compile_ptx_cached(text, name="functions.cu")
+
+
+services.cuda_to_ptx = _cuda_to_ptx
 
 
 class _CallableModule(ModuleType):

@@ -17,10 +17,12 @@ LEVELS = {
     "folder": 0,
     "numbers": 0,
     "resources": 0,
+    "services": 0,
     "source": 0,
     "cuda_names": 1,
     "diagnostics": 1,
     "syntax": 2,
+    "ptx": 2,  # executes text that it is given; knows no language, IR or emitter
     "sema": 3,
     "ir": 4,
     "target": 5,
@@ -28,7 +30,6 @@ LEVELS = {
     "emit": 7,
     "plan": 7,
     "simulate": 7,
-    "ptx": 7,
     "verify": 7,
     "driver": 8,
     "api": 9,  # croq/__init__.py and every other module that stands directly in croq/: they tie the stages together

@@ -88,14 +88,18 @@ class Machine:
         self.specials.enter(block)
         everyone = np.arange(self.threads)
         self.groups = [Group(Lanes(part, self.threads), self.entry) for part in self._start(everyone)]
+        self.run_groups()
+        self.total_steps += self.steps
+        self._ended()
+
+    def run_groups(self) -> None:
+        """Run the groups that there are to their ends. Raises PtxFault."""
         while self.groups:
             group = self._choose()
             if group is not None:
                 self._advance(group)
             elif not self.land_one():
                 raise deadlock(self)
-        self.total_steps += self.steps
-        self._ended()
 
     def _start(self, everyone: Any) -> list[Any]:
         """All threads together, or warps apart where their order is random."""

@@ -176,11 +176,19 @@ def _globals(module: Module, launch: Launch) -> tuple[dict[int, Segment], dict[s
         )
         segments[number] = segment
         addresses |= {f"array:{name}": address for name, address in found.items()}
-    variables = [v for v in module.variables.values() if v.space in ("global", "const")]
-    for number, variable in enumerate(variables, start=len(segments) + 1):
+    more, found = variables(module, len(segments) + 1)
+    return {**segments, **more}, {**addresses, **found}
+
+
+def variables(module: Module, first: int) -> tuple[dict[int, Segment], dict[str, int]]:
+    """Segments of a module's variables in global and constant memory, from window `first` on, and their addresses."""
+    segments: dict[int, Segment] = {}
+    addresses: dict[str, int] = {}
+    every = [v for v in module.variables.values() if v.space in ("global", "const")]
+    for number, variable in enumerate(every, start=first):
         segments[number] = _variable(variable, number)
         addresses[variable.name] = number << SEGMENT_SHIFT
-    for variable in variables:
+    for variable in every:
         data = segments[addresses[variable.name] >> SEGMENT_SHIFT].data
         for at, name, addend in variable.pointers:
             data[at : at + 8].view(np.uint64)[:] = addresses[name] + addend

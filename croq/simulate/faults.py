@@ -24,8 +24,7 @@ E-5022  an integer division by zero
 E-5023  a value that must be the same in a whole warp is not
 E-5024  an address or a layout that the hardware cannot use
 E-5030  an operation that the simulator cannot run
-E-5031  a device function that the file does not define
-E-5032  C++ that the simulator cannot run
+E-5032  a device function that the simulator cannot run
 E-5040  a read of bytes that a load in flight writes
 E-5041  an overwrite of bytes that an operation in flight reads
 E-5042  an overwrite of bytes that an operation in flight writes

@@ -1,193 +1,218 @@
-"""Calls of device functions: C++ text, as far as `cexec` can run it."""
+"""Calls of device functions: compiled to PTX, and executed as that (croq.ptx) on the simulated warp's data.
+
+Every call gets a small kernel of its own around it, all of a program in one text, so that whatever C++ may say works:
+what is executed is what the compiler made of it. Fragments and results are memory of each lane; shared and global
+memory are those of the simulation.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from croq.ir.core import Op, Value
+from croq import services
+from croq.ir.core import Value
 from croq.ir.objects import Buffer, FragRef, Param, View
 from croq.ir.scalar import Call
-from croq.simulate import cfunc
-from croq.simulate.cexec import Library
-from croq.simulate.cnodes import CType, Name, Number, Unsupported
+from croq.ptx.faults import PtxFault
+from croq.ptx.memory import SHARED_START, SHARED_WINDOW
+from croq.ptx.parse import parse
+from croq.ptx.warp_call import WarpCall
 from croq.simulate.compiler import Code, Compiler, handles
-from croq.simulate.cvalues import Lanes, Pointer
-from croq.simulate.dtypes import DTYPES, Array, Scalar, converter, is_vector
+from croq.simulate.device_memory import DeviceMemory
+from croq.simulate.dtypes import DTYPES, Array
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Warp
-from croq.simulate.memory import GlobalData, SharedTile
-from croq.simulate.registers import Registers
 from croq.simulate.views import coordinates, data_of, linear, origin, slot_of
 
-Prepare = Callable[[Warp], tuple[Any, Callable[[], None] | None]]  # an argument, and what to do after the call
+WARP = 32
+CPP_TYPES = {
+    "bool": "bool", "s8": "signed char", "u8": "unsigned char", "s16": "short", "u16": "unsigned short", "s32": "int",
+    "u32": "unsigned int", "s64": "long long", "u64": "unsigned long long", "f32": "float", "tf32": "float",
+    "f64": "double", "bf16": "croq::bf16", "f16": "croq::f16", "f8_e4m3": "croq::f8_e4m3", "f8_e5m2": "croq::f8_e5m2",
+}  # fmt: skip
+# What a fault of the PTX is called here; any other is E-5032
+_CODES = {"E-7011": "E-5011", "E-7012": "E-5012", "E-7013": "E-5024", "E-7017": "E-5020", "E-7018": "E-5022"}
+
+_HEAD = (
+    '#include "croq.cuh"',
+    "template <class T> __device__ T* croq_pointer(unsigned long long p) {",
+    '  asm volatile("" : "+l"(p));',
+    "  return reinterpret_cast<T*>(p);",
+    "}",
+)
+
+Prepare = Callable[[Warp], Array]  # the values of a parameter, one a lane
+Finish = Callable[[Warp], None]
 
 
 @handles(Call)
 def _call(c: Compiler, op: Call) -> Code:
     if c.map is not None:
         raise fault("E-5030", op, "the simulator cannot call a device function for each element of a fragment")
-    library = _library(c)
-    prepared = [_argument(c, argument, op) for argument in op.args]
-    types = tuple(type_ for type_, _ in prepared)
-    try:
-        template = tuple(_template(text) for text in op.template_args)
-        result_type, function = library.find(op.callee, template, types)
-    except KeyError:
-        raise fault(
-            "E-5031",
-            op,
-            f"the file defines no device function `{op.callee}`",
-            notes=["the simulator runs functions whose text is in the `.co` file"],
-        ) from None
-    except Unsupported as reason:
-        raise _unsupported(op, reason) from None
-    result = c.result(op.result) if op.result is not None else None
-    convert = converter(result_type, op.result.type) if op.result is not None and result_type != "void" else None
-    prepare = [p for _, p in prepared]
-
-    def run(warp: Warp) -> None:
-        arguments = [p(warp) for p in prepare]
-        try:
-            value = function(warp, [a for a, _ in arguments], warp.active())
-        except Unsupported as reason:
-            raise _unsupported(op, reason) from None
-        except IndexError as reason:
-            raise fault("E-5012", op, f"`{op.callee}` uses {reason}") from None
-        for _, finish in arguments:
-            if finish is not None:
-                finish()
-        if result is not None:
-            warp.v[result] = convert(value) if convert is not None else value
-
-    return c.preemptible(Code(run))
-
-
-def _library(c: Compiler) -> Library:
     if c.library is None:
+        c.library = _Library(c)
+    return c.preemptible(Code(_Call(c, op, c.library).run))
+
+
+class _Library:
+    """The PTX of a kernel's calls, and the memory that they reach."""
+
+    def __init__(self, c: Compiler) -> None:
+        calls = [op for op in c.kernel.walk() if isinstance(op, Call)]
+        texts = list(dict.fromkeys(map(_around, calls)))
+        self.names = {text: f"croq_call_{n}" for n, text in enumerate(texts)}
+        heads = [f'extern "C" __global__ void {name}{text}' for text, name in self.names.items()]
+        self.module = parse(services.cuda_to_ptx("\n".join([*_HEAD, *c.kernel.device_text, *heads])))
+        self.memory = DeviceMemory(c.kernel, {root: data_of(c, root, op) for op in calls for root in _data(op)})
+
+
+def _data(op: Call) -> list[Param]:
+    return [a.root for a in op.args if isinstance(a, View) and isinstance(a.root, Param)]
+
+
+def _around(op: Call) -> str:
+    """Parameters and body of a kernel that makes the call; the result goes behind a pointer.
+
+    Pointers arrive as integers of which the compiler knows nothing: of a kernel's own it assumes global memory.
+    """
+    params, given = [], []
+    for n, argument in enumerate(op.args):
+        if isinstance(argument, Value):
+            params.append(f"{CPP_TYPES[argument.type]} a{n}")
+            given.append(f"a{n}")
+        else:
+            params.append(f"unsigned long long a{n}")
+            given.append(f"croq_pointer<{CPP_TYPES[_element(argument)]}>(a{n})")
+    template = f"<{', '.join(op.template_args)}>" if op.template_args else ""
+    call = f"{op.callee}{template}({', '.join(given)});"
+    if op.result is not None:
+        params.append("unsigned long long result")
+        call = f"*croq_pointer<{CPP_TYPES[op.result.type]}>(result) = {call}"
+    return f"({', '.join(params)}) {{ {call} }}"
+
+
+def _element(argument: FragRef | View) -> str:
+    kind = argument.frag.type if isinstance(argument, FragRef) else argument.root.type
+    assert kind is not None
+    return kind
+
+
+class _Call:
+    """One call of the program."""
+
+    def __init__(self, c: Compiler, op: Call, library: _Library) -> None:
+        self.op, self.memory = op, library.memory
+        self.own: list[int] = []  # bytes of memory that each lane passes a pointer to
+        self.before: list[Callable[[Warp], Finish]] = []  # put fragments into it
+        prepare = [self._argument(c, argument) for argument in op.args]
+        if op.result is not None:
+            prepare.append(self._own(DTYPES[op.result.type].itemsize))
+        self.prepare = prepare
+        self.result = c.result(op.result) if op.result is not None else None
+        name = library.names[_around(op)]
         try:
-            c.library = Library("\n".join(c.kernel.device_text))
-        except Unsupported as reason:
-            raise fault("E-5032", None, f"the simulator cannot read the device functions: {reason}") from None
-    library: Library = c.library
-    return library
+            memory = library.memory
+            self.function = WarpCall(library.module, name, memory.segments, memory.shared, self.own)
+        except PtxFault as reason:
+            raise self._fault(reason) from None
+
+    def run(self, warp: Warp) -> None:
+        active = warp.active()
+        mask = np.ones(WARP, dtype=bool) if active is None else active
+        self.memory.enter(warp, self.op)
+        finish = [put(warp) for put in self.before]
+        x, y, z = warp.cta.block
+        self.function.place(
+            tid_x=warp.index * WARP + np.arange(WARP), warpid=warp.index, ntid_x=warp.cta.threads, ctaid_x=x, ctaid_y=y,
+            ctaid_z=z,
+        )  # fmt: skip
+        try:
+            printed = self.function(mask, [values(warp) for values in self.prepare])
+        except PtxFault as reason:
+            raise self._fault(reason) from None
+        if printed:
+            sys.stdout.write(printed)
+        for take in finish:
+            take(warp)
+        if self.result is not None and self.op.result is not None:
+            dtype = DTYPES[self.op.result.type]
+            warp.v[self.result] = np.ascontiguousarray(self.function.memory[-1]).view(dtype)[:, 0].copy()
+
+    def _fault(self, reason: PtxFault) -> SimulationFault:
+        first = reason.diagnostics[0]
+        code = _CODES.get(reason.code, "E-5032")
+        return fault(code, self.op, f"in `{self.op.callee}`: {first.message}", notes=first.notes)
+
+    # ----------------------------------------------------------------------------------------------------- arguments
+    def _argument(self, c: Compiler, argument: Value | FragRef | View) -> Prepare:
+        if isinstance(argument, Value):
+            slot, dtype = c.slot(argument), DTYPES[argument.type]
+            return lambda warp: np.broadcast_to(np.asarray(warp.v[slot]).astype(dtype), (WARP,))
+        if isinstance(argument, FragRef):
+            return self._fragment(c, argument)
+        return self._view(c, argument)
+
+    def _own(self, size: int) -> Prepare:
+        """A pointer to memory of the lane."""
+        number = len(self.own)
+        self.own.append(size)
+        return lambda warp: np.full(WARP, self.function.pointers[number], np.uint64)
+
+    def _fragment(self, c: Compiler, ref: FragRef) -> Prepare:
+        """A fragment decays to a pointer to the thread's registers, in the order of its layout."""
+        find, shape = c.fragment(ref), c.shape(ref.frag)
+        if shape.fragment.packed:
+            message = f"the simulator cannot pass the packed fragment `{ref.frag.name}` to a function"
+            raise fault("E-5030", self.op, message)
+        number, dtype = len(self.own), DTYPES[shape.type]
+
+        def put(warp: Warp) -> Finish:
+            registers = find(warp)
+            before = np.ascontiguousarray(shape.to_registers(registers.take(self.op))).view(np.uint8).reshape(WARP, -1)
+            memory = self.function.memory[number]
+            memory[:] = before
+
+            def take(warp: Warp) -> None:
+                if not np.array_equal(memory, before):
+                    values = np.ascontiguousarray(memory).view(dtype)
+                    registers.write(registers.shape.from_registers(values), warp, self.op)
+
+            return take
+
+        self.before.append(put)
+        return self._own(_registers(c, ref) * dtype.itemsize)
+
+    def _view(self, c: Compiler, view: View) -> Prepare:
+        """Data decays to a pointer to the view's first element."""
+        root = view.root
+        if isinstance(root, Param):
+            locate = coordinates(c, View(root, view.slot, view.offsets, view.extents, ()), (), self.op)
+            data = data_of(c, root, self.op)
+            base, size = self.memory.addresses[root], DTYPES[root.type].itemsize
+            return lambda warp: _each(base + np.asarray(linear(locate(warp), data.strides)).astype(np.int64) * size)
+        if root.storage == "local":
+            raise fault("E-5030", self.op, f"the simulator cannot pass the local buffer `{root.name}` to a function")
+        return self._tile(c, view, root)
+
+    def _tile(self, c: Compiler, view: View, root: Buffer) -> Prepare:
+        tile, slot, at = c.tile(root), slot_of(c, view, self.op), origin(c, view, self.op)
+
+        def prepare(warp: Warp) -> Array:
+            place = at(warp)
+            row = sum(o * s for o, s in zip(place[:-1], tile.row_strides, strict=True))
+            start = tile.slot_bytes(slot(warp), self.op) + int(tile.index[row, place[-1]]) * tile.size
+            return _each(np.asarray(SHARED_WINDOW + SHARED_START + start))
+
+        return prepare
 
 
-def _unsupported(op: Call, reason: Unsupported) -> SimulationFault:
-    return fault(
-        "E-5032",
-        op,
-        f"the simulator cannot run this device function: {reason}",
-        notes=[f"in `{op.callee}`, or in what it calls"],
-        hint="write it in the language, keep to loops, arithmetic and arrays, or run the kernel on a GPU",
-    )
+def _each(address: Array) -> Array:
+    return np.broadcast_to(address.astype(np.uint64), (WARP,))
 
 
-def _template(text: str) -> str | int:
-    argument = cfunc.template_argument(text)
-    if isinstance(argument, CType):
-        return cfunc.TYPES.get(argument.base, argument.base)
-    if isinstance(argument, Number):
-        return int(argument.value)
-    if isinstance(argument, Name):
-        return argument.name
-    raise Unsupported(f"the template argument `{text}`")
-
-
-def _argument(c: Compiler, argument: Value | FragRef | View, op: Op) -> tuple[str, Prepare]:
-    """The C type of an argument (`f32*` for a pointer), and what makes it."""
-    if isinstance(argument, Value):
-        slot = c.slot(argument)
-        return argument.type, lambda warp: (warp.v[slot], None)
-    if isinstance(argument, FragRef):
-        return _fragment(c, argument, op)
-    return f"{argument.root.type}*", _view(c, argument, op)
-
-
-def _fragment(c: Compiler, ref: FragRef, op: Op) -> tuple[str, Prepare]:
-    """A fragment decays to a pointer to the thread's registers, in the order of its layout."""
-    find, shape = c.fragment(ref), c.shape(ref.frag)
-    if shape.fragment.packed:
-        raise fault("E-5030", op, f"the simulator cannot pass the packed fragment `{ref.frag.name}` to a function")
-
-    def prepare(warp: Warp) -> tuple[Any, Callable[[], None] | None]:
-        registers = find(warp)
-        before = shape.to_registers(registers.take(op))
-        storage = Lanes(before.copy(), shape.type, ref.frag.name)
-
-        def finish() -> None:
-            if not _same_bits(storage.data, before):
-                _put_back(registers, storage.data, warp, op)
-
-        return Pointer(storage), finish
-
-    return f"{shape.type}*", prepare
-
-
-def _same_bits(a: Array, b: Array) -> bool:
-    return bool((np.ascontiguousarray(a).view(np.uint8) == np.ascontiguousarray(b).view(np.uint8)).all())
-
-
-def _put_back(registers: Registers, data: Array, warp: Warp, op: Op) -> None:
-    registers.write(registers.shape.from_registers(data), warp, op)
-
-
-def _view(c: Compiler, view: View, op: Op) -> Prepare:
-    """Data decays to a pointer to the view's first element."""
-    root = view.root
-    locate = coordinates(c, View(root, view.slot, view.offsets, view.extents, ()), (), op)
-    if isinstance(root, Param):
-        data = data_of(c, root, op)
-        return lambda warp: (Pointer(_Memory(data, op), linear(locate(warp), data.strides)), None)
-    if root.storage == "local":
-        raise fault("E-5030", op, f"the simulator cannot pass the local buffer `{root.name}` to a function")
-    tile, slot = c.tile(root), slot_of(c, view, op)
-    at = origin(c, view, op)
-
-    def prepare(warp: Warp) -> tuple[Any, Callable[[], None] | None]:
-        place = at(warp)
-        row = sum(o * s for o, s in zip(place[:-1], tile.row_strides, strict=True))
-        start = tile.slot_bytes(slot(warp), op) // tile.size
-        return Pointer(_Memory(tile, op), start + int(tile.index[row, place[-1]])), None
-
-    return prepare
-
-
-class _Memory:
-    """Global data, or shared memory around a buffer, behind a pointer."""
-
-    def __init__(self, of: GlobalData | SharedTile, op: Op) -> None:
-        self.of, self.op = of, op
-        self.root: Param | Buffer = of.param if isinstance(of, GlobalData) else of.buffer
-        self.type = self.root.type
-        self.size = DTYPES[self.type].itemsize
-
-    def get(self, index: Scalar, warp: Warp) -> Scalar:
-        data = self._data(warp)
-        at = self._check(index, warp.active(), data)
-        warp.touch(self.root, at, self.size, warp.active(), self.op, write=False)
-        found = data[at]
-        return found if is_vector(found) else found.item() if found.dtype.kind in "iub" else found
-
-    def set(self, index: Scalar, value: Scalar, mask: Array | None, warp: Warp) -> None:
-        data = self._data(warp)
-        at = self._check(index, mask, data)
-        warp.touch(self.root, at, self.size, mask, self.op, write=True)
-        if mask is not None:
-            at, value = np.broadcast_to(at, 32)[mask], np.broadcast_to(value, 32)[mask]
-        elif not is_vector(at) and is_vector(value):
-            value = value[-1]
-        data[at] = value
-
-    def _data(self, warp: Warp) -> Array:
-        return self.of.flat if isinstance(self.of, GlobalData) else warp.cta.shared.typed(self.of.dtype)
-
-    def _check(self, index: Scalar, mask: Array | None, data: Array) -> Scalar:
-        outside = (np.asarray(index) < 0) | (np.asarray(index) >= len(data))
-        if not outside.any():
-            return index
-        if mask is None or (outside & mask).any():
-            raise IndexError(f"an element outside `{self.root.name}`")
-        return np.where(outside, 0, index)
+def _registers(c: Compiler, ref: FragRef) -> int:
+    """Registers of a thread that the fragment has."""
+    return int(c.shape(ref.frag).layout.registers)

@@ -314,16 +314,6 @@ def test_text_in_cpp(ir):
     assert fault.value.diagnostics[0].code == "E-5030"
 
 
-@pytest.mark.parametrize(
-    ("text", "code"), [("int f(int);", "E-5031"), ('__device__ void f() { asm volatile(\\"nop;\\"); }', "E-5032")]
-)
-def test_functions_that_cannot_be_called(ir, text, code):
-    kernel = ir("", "  call f, (), ()\n", text=f'("{text}")')
-    with pytest.raises(SimulationFault) as fault:
-        simulate.run(kernel, {})
-    assert fault.value.diagnostics[0].code == code
-
-
 def test_what_is_unforeseen_is_no_traceback(ir, monkeypatch):
     monkeypatch.setattr("croq.simulate.runner._run", lambda program, cta: 1 / 0)
     found = fault_of(ir("", "  cta.sync\n"))
