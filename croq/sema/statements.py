@@ -17,7 +17,7 @@ from croq.sema.loops import foreach, with_
 from croq.sema.model import Level
 from croq.sema.state import State
 from croq.sema.symbols import PoisonSymbol, ScalarSymbol, ScopeKind, Symbol, ViewSymbol
-from croq.sema.types import ERROR, Scalar
+from croq.sema.types import BYTES, ERROR, Scalar
 from croq.sema.views import denotes_data, view
 from croq.syntax import ast
 
@@ -47,6 +47,10 @@ def _scalar_decl(state: State, stmt: ast.ScalarDecl) -> None:
         state.unsupported(stmt.span, f"a scalar in `{stmt.storage}` memory", "declare data of one element")
     if stmt.type == "void":
         state.sink.error("E-317", stmt.span, "a variable cannot be `void`")
+        names.poison(state, stmt.name, stmt.name_span, stmt)
+        return
+    if stmt.type is not None and stmt.type not in BYTES:
+        state.sink.error("E-410", stmt.span, f"`{stmt.type}` is not an element type of the target")
         names.poison(state, stmt.name, stmt.name_span, stmt)
         return
     found = _initial(state, stmt)

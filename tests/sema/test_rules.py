@@ -327,6 +327,7 @@ RULES = {
     "E-1202 registers": ("E-1202", tiles("call croq::cuda::setreg_dec(41); //!\n")),
     "E-1202 registers not constant": ("E-1202", tiles("call croq::cuda::setreg_dec(n); //!\n")),
     "E-1205 unknown result": ("E-1205", tiles("y = call __popc(n); //!\n")),
+    "E-410 scalar of a narrower type": ("E-410", block("mutable f4_e2m1 s = 1; //!")),
     "E-1208 nobody declares it": ("E-1208", tiles("int y = call __popcc(n); //!\n")),
     "E-1301 max of bools": ("E-1301", block("y = __max(true, 1); //!")),
     "E-1302 exp of an int": ("E-1302", block("y = __exp2f(n); //!")),
