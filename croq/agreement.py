@@ -36,6 +36,7 @@ Block = tuple[int, int, int]
 
 ROUNDINGS = 64  # of one value on its way: those of a row of 4096, which add up like a random walk
 NARROW = {"bf16": 2.0**-8, "bf16x2": 2.0**-8, "f16": 2.0**-11, "f16x2": 2.0**-11, "e4m3x2": 2.0**-3, "e5m2x2": 2.0**-2}
+LIMITS = ("E-7001", "E-7002")  # what cannot be executed says nothing of the program
 SECONDS = 25.0  # after which no further size is begun
 SIZES, BLOCKS = 4, 3  # of one function; of one grid
 MOST_BYTES = 64 << 20  # of all arrays
@@ -76,10 +77,15 @@ class Agreement:
 def agree(kernel: Kernel) -> Agreement:
     """Compare one function. Raises EnvironmentFault without NVRTC, CompileError E-3010 for C++ that it refuses."""
     from croq.execution import ptx_module
+    from croq.ptx.faults import PtxFault
 
     found = Agreement(kernel.name)
     started = time.perf_counter()
-    ptx_module(kernel.compilation)
+    try:
+        ptx_module(kernel.compilation)
+    except PtxFault as limit:
+        found.faults.append(_not_compared(kernel, [limit.diagnostics[0].message]))
+        return found
     rules = _Rules(kernel)
     for symbols, memory in islice(_usable(kernel, found), SIZES):
         found.sizes.append(symbols)
@@ -89,10 +95,14 @@ def agree(kernel: Kernel) -> Agreement:
         if found.faults or time.perf_counter() - started > SECONDS:
             break
     if not found.blocks and not found.faults:
-        notes = found.skipped[:3] or ["no sizes were found that its arguments may have"]
-        message = f"the emitted code of `{kernel.name}` was not compared: no inputs that the lowered program takes"
-        found.faults.append(make("W-7031", None, message, severity="warning", notes=notes))
+        notes = list(dict.fromkeys(found.skipped))[:3] or ["no sizes were found that its arguments may have"]
+        found.faults.append(_not_compared(kernel, notes))
     return found
+
+
+def _not_compared(kernel: Kernel, notes: Sequence[str]) -> Diagnostic:
+    message = f"the emitted code of `{kernel.name}` was not compared with the lowered program"
+    return make("W-7031", None, message, severity="warning", notes=notes)
 
 
 # --------------------------------------------------------------------------------------------------------------- sizes
@@ -315,6 +325,9 @@ def _compare(
     try:
         simulate(kernel, *second, blocks=BLOCKS, level="ptx")
     except CroqError as error:
+        if error.diagnostics[0].code in LIMITS:
+            found.skipped.append(error.diagnostics[0].message)
+            return
         note = f"the lowered program runs on the same inputs: {kind}, {sizes}"
         head, *rest = error.diagnostics
         found.faults += [replace(head, notes=(*head.notes, note)), *rest]

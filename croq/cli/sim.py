@@ -78,6 +78,8 @@ def simulate_and_show(
     seconds = time.perf_counter() - started
     for done in report if isinstance(report, list) else [report]:
         session.console.diagnostics(done.warnings)
+        if printed := getattr(done, "output", ""):
+            session.console.result(printed.rstrip("\n"))
     results = {name: _describe(by_name[name], old) for name, old in before.items()}
     for name, target in targets.items():
         _save(Path(target), by_name[name])

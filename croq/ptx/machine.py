@@ -27,7 +27,7 @@ from croq.ptx.units.fault import UnitFault
 from croq.ptx.units.mbarrier import Mbarriers
 from croq.ptx.units.tensor_map import TensorMap
 
-STEP_LIMIT = 3_000_000  # blocks of instructions that one CTA may run
+STEP_LIMIT = 1_000_000  # blocks of instructions that one CTA may run
 STRETCH = 2_000  # blocks that a group runs before it lets others by: it may be polling memory
 BARRIERS = 16
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from croq.diagnostics import CroqError
 from croq.ptx import ops
 from croq.ptx.asynchrony import SharedSegment
 from croq.ptx.build import Builder, local_layout, param_layout, reachable, shared_layout
@@ -105,9 +107,9 @@ def execute(
     started = time.perf_counter()
     chosen = list(blocks) if blocks is not None else list(_all(launch.grid))
     with np.errstate(all="ignore"):
-        machine = prepare(module, launch, schedule, limit)
+        machine = _guarded(lambda: prepare(module, launch, schedule, limit))
         for done, block in enumerate(chosen, start=1):
-            machine.run(block)
+            _guarded(partial(machine.run, block))
             if progress is not None:
                 progress(done, len(chosen))
     seconds = time.perf_counter() - started
@@ -120,6 +122,17 @@ def execute(
         seconds,
         "".join(machine.output),
     )
+
+
+def _guarded(act: Callable[[], Any]) -> Any:
+    """Anything unforeseen is the machine's own fault."""
+    try:
+        return act()
+    except (CroqError, MemoryError):
+        raise
+    except Exception as error:
+        message = f"the execution of PTX failed: {type(error).__name__}: {error}"
+        raise PtxFault("E-7099", message, notes=["this is a fault of croq, not of the program"]) from error
 
 
 def _all(grid: Dim3) -> Iterator[Dim3]:

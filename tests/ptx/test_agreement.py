@@ -77,3 +77,16 @@ def test_the_command_line_says_on_how_many_blocks(capsys: pytest.CaptureFixture[
         main()
     assert ended.value.code in (0, None)
     assert "emitted code agrees with the lowered program on" in capsys.readouterr().out
+
+
+def test_what_cannot_be_executed_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    from croq.ptx.registry import RULES
+
+    monkeypatch.delitem(RULES, "st")
+    from croq.ptx import registry
+
+    registry._match.cache_clear()
+    found = agree(croq.compile(ROOT / "cases" / "saxpy.co"))
+    registry._match.cache_clear()
+    assert not found.holds and [f.code for f in found.faults] == ["W-7031"]
+    assert "`st" in " ".join(found.faults[0].notes)

@@ -260,3 +260,8 @@ def test_printing():
       call.uni (r0), vprintf, (a, b); ld.param.b32 %r3, [r0+0]; }
     ret;"""
     assert run(body, module=module).output == "-5 1.5%\n"
+
+
+def test_what_is_unforeseen_is_no_traceback(monkeypatch):
+    monkeypatch.setattr("croq.ptx.machine.Machine.run", lambda self, block: 1 / 0)
+    assert fault_of("ret;", words(1)).code == "E-7099"
