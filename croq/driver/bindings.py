@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from functools import lru_cache
+from importlib import metadata
 from typing import Any
 
 from croq.diagnostics import EnvironmentFault, make
@@ -64,6 +65,18 @@ def nvrtc_version() -> tuple[int, int]:
     if int(status) != 0:
         raise EnvironmentFault([make("E-3001", None, f"NVRTC does not tell its version (status {int(status)})")])
     return int(major), int(minor)
+
+
+@lru_cache(maxsize=1)
+def nvrtc_release() -> str:
+    """Which NVRTC compiles: the version of the pip wheel, which is loaded where it is installed, or what NVRTC says.
+
+    The wheel is asked without loading the library, which would take most of the time of a recalled compilation.
+    """
+    try:
+        return metadata.version("nvidia-cuda-nvrtc")
+    except metadata.PackageNotFoundError:
+        return ".".join(map(str, nvrtc_version()))
 
 
 def _first_line(error: Exception) -> str:

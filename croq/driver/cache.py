@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from croq.driver.bindings import nvrtc_version
+from croq.driver.bindings import nvrtc_release
 from croq.driver.nvrtc import Compiled, command_line, compile_cuda, compile_ptx, prelude
 from croq.folder import Store
 from croq.source import SourceFile
@@ -53,7 +53,7 @@ def cache_key(
         "name": name,
         "headers": sorted((prelude() if headers is None else headers).items()),
         "command_line": command_line(arch, options, lineinfo),
-        "nvrtc": nvrtc_version(),
+        "nvrtc": nvrtc_release(),
         "folder": str(Path.cwd()) if lineinfo else "",  # line tables hold absolute names
         "croq": _croq_version(),
     }

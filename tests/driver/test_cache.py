@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from croq.driver import bindings
 from croq.driver import cache as cache_module
 from croq.driver.cache import CubinCache, cache_key, compile_cached
 from croq.driver.nvrtc import Compiled
@@ -82,7 +86,7 @@ def test_everything_that_shapes_the_cubin_is_in_the_key(monkeypatch: pytest.Monk
         cache_key(KERNEL, lineinfo=True),
         cache_key(KERNEL, name="other.cu"),
     ]
-    monkeypatch.setattr(cache_module, "nvrtc_version", lambda: (99, 0))
+    monkeypatch.setattr(cache_module, "nvrtc_release", lambda: "99.0")
     keys.append(cache_key(KERNEL))
     monkeypatch.setattr(cache_module, "_croq_version", lambda: "99.0")
     keys.append(cache_key(KERNEL))
@@ -97,6 +101,30 @@ def test_the_second_compilation_does_not_compile(store: CubinCache, monkeypatch:
     assert (second.cubin, second.log, second.usage) == (first.cubin, first.log, first.usage)
     assert first.seconds > 0
     assert second.seconds == 0
+
+
+@pytest.mark.nvrtc
+def test_a_remembered_cubin_is_found_without_the_compiler(tmp_path: Path) -> None:
+    text = f"""
+import sys
+from croq.driver.cache import CubinCache, compile_cached
+from pathlib import Path
+compile_cached({KERNEL!r}, cache=CubinCache(Path({str(tmp_path)!r})))
+print("cuda.bindings.nvrtc" in sys.modules)
+"""
+    runs = [subprocess.run([sys.executable, "-c", text], capture_output=True, text=True) for _ in range(2)]
+    assert [(run.stdout.strip(), run.stderr) for run in runs] == [("True", ""), ("False", "")]
+
+
+@pytest.mark.nvrtc
+def test_the_compiler_is_asked_where_it_is_no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    bindings.nvrtc_release.cache_clear()
+    assert bindings.nvrtc_release() == ".".join(map(str, bindings.nvrtc_version()))
+    bindings.nvrtc_release.cache_clear()
 
 
 @pytest.mark.nvrtc
