@@ -1,37 +1,20 @@
-"""Names, types, shapes and static rules: from the AST to a `Model`.
-
-Order of one function: parameters and dimensions, then its statements; at each launch the levels are settled first, the
-body is walked once, and checks that need the shapes of accumulators follow at its end.
-"""
+"""Names, types, shapes and static rules: from the AST to a `Model`."""
 
 from __future__ import annotations
 
-from croq.diagnostics import Sink
-from croq.sema.calls import return_types
-from croq.sema.functions import function
-from croq.sema.model import Model
-from croq.sema.state import State
-from croq.syntax import ast
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from croq.sema.model import Model
+    from croq.sema.program import analyse
 
 __all__ = ["Model", "analyse"]
 
 
-def analyse(program: ast.Program, sink: Sink) -> Model:
-    """Resolve and check a program. Raises CompileError when a rule is broken; warnings and notes stay in `sink`."""
-    model = Model(program)
-    state = State(sink, model, return_types=return_types(program))
-    taken: set[str] = set()
-    seen: dict[str, ast.Function] = {}
-    for node in program.functions:
-        if node.name in seen:
-            sink.error(
-                "E-315",
-                node.name_span,
-                f"the function `{node.name}` is defined twice",
-                labels=[(seen[node.name].name_span, "first defined here")],
-                hint="choose another name",
-            )
-        seen[node.name] = node
-        model.functions.append(function(state, node, taken))
-    sink.check()
-    return model
+def __getattr__(name: str) -> Any:
+    """The rules are imported when a program is analysed: the IR needs no more than `croq.sema.symbolic`."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from croq.sema import model, program
+
+    return getattr(program if name == "analyse" else model, name)
