@@ -182,7 +182,7 @@ def mutants() -> Iterator[Mutant]:
     )  # fmt: skip
     yield from _text(
         "arithmetic", "conversions",
-        ("saturation at the wider type", "s32(u8(s32(v)))", "s32(v)"),
+        ("a conversion to a narrower type left out", "s32(u8(v_2))", "s32(v_2)"),
         ("a product that is not rounded", "bf16(float(low) * float(low))", "bf16(x[n] * float(low))"),
         ("comparison the other way about", "nothing != v ? 1 : 0", "nothing == v ? 1 : 0"),
     )  # fmt: skip
