@@ -18,7 +18,9 @@ from croq.ir.scalar import (
     Select,
     Symbol,
     Unary,
+    VarDeclare,
     VarGet,
+    VarSet,
 )
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Atom, Dim
@@ -28,7 +30,7 @@ from croq.verify.slicing import Lanes
 Range = tuple[int, int]
 Threads = tuple[int, int]  # first, and one behind the last
 FAR = 1 << 64
-EXTENT = 1 << 30  # of arrays, as far as anything is shown of all of them
+EXTENT = 1 << 30  # of arrays, and the most of a parameter, as far as anything is shown of all of them
 
 
 def type_range(name: str) -> Range:
@@ -71,9 +73,9 @@ class Intervals:
         return found
 
     def symbol(self, name: str) -> Range:
-        """An extent is positive, and taken to be no more than `most`."""
+        """An extent is positive; it and a parameter are taken to be no more than `most`."""
         lo, hi = self.input(name)
-        return lo, min(hi, self.most) if name in self._extents else hi
+        return max(lo, -self.most), min(hi, self.most)
 
     def input(self, name: str) -> Range:
         """What a size or a parameter may be given as."""
@@ -171,6 +173,17 @@ class Intervals:
             return least, most
         lo, hi = _hull(*found)
         return (least if down else lo), (most if up else hi)
+
+    def put(self, get: VarGet, change: VarDeclare | VarSet, threads: Threads | None) -> int:
+        """The least that a change of the variable puts into it."""
+        value = change.init if isinstance(change, VarDeclare) else change.value
+        step = self._step(get, value, threads)
+        if step is None or step[0] < 0:
+            return self.of(value, threads)[0]
+        op = self.expressions.definition[value]
+        parts = (self.expressions.definition.get(v) for v in op.operands())
+        inner = next(p for p in parts if isinstance(p, VarGet) and p.var is get.var)
+        return self.of(inner.result, threads)[0] + step[0]
 
     def _step(self, get: VarGet, value: Value, threads: Threads | None) -> Range | None:
         """By how much a change of the variable changes it; None where it is no such change."""

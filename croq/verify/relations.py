@@ -121,7 +121,29 @@ class Relations:
             first = self.expressions.same(op)
             if first is not op:
                 return self.dim(first.result)
+            lo = max(lo, self._counted(op))
         return self._opaque(f"value {id(value)}", (lo, hi), [])
+
+    def _counted(self, get: VarGet) -> int:
+        """A lower bound of a variable here: of what may still be in it, where a change in a branch that was certainly
+        taken has come after the others. (A counter is taken not to wrap.)"""
+        changes = [c for c in self.expressions.reaching(get) if not self._replaced(c, get)]
+        bounds = [self.intervals.put(get, c, self.threads) for c in changes]
+        return min(bounds) if bounds else type_range(get.result.type)[0]
+
+    def _replaced(self, change: Op, get: VarGet) -> bool:
+        """Whether a branch between the change and the reading, whose condition holds here, changes the variable."""
+        order, block = self.program.slice.order, self.program.slice.block
+        blocks = {block[op] for op in (get, *self.program.slice.around[get])}
+        for other in self.program.slice.sets.get(get.var, []):
+            around = self.program.slice.around[other]
+            branch = around[-1] if around else None
+            if not isinstance(branch, If) or block[other] is not branch.then or block[branch] not in blocks:
+                continue
+            between = order[change] < order[branch] < order[get] and change not in branch.then.ops
+            if between and self._never(branch.condition, False, self._here):
+                return True
+        return False
 
     def _fits(self, op: Cast) -> bool:
         lo, hi = self.intervals.of(op.operand, self.threads)

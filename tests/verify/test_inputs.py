@@ -312,6 +312,11 @@ RIGHT = {
     "place that a loop keeps inside": pair(
         f"foreach {{k}} in [cdiv(M, 64)] {{ if (k * 64 + t < M && M <= 128) s[3].at(t) = 1.0f; }} {GIVE}"
     ),
+    "side that a peeled iteration excludes": pair(
+        "mutable u32 n = 0; foreach {turn} in [turns] { if (trips > 0) { n = n + 1; } "
+        f"foreach {{k}} in [trips - 1] {{ if (n > 0) {{ s[3].at(t) = 1.0f; }} n = n + 1; }} }} {GIVE}",
+        params=f"{X}, {Y}, int turns, int trips",
+    ),
     "counter that goes up": pair(
         f"mutable s32 n = 0; foreach {{k}} in [M] {{ if (t == 0) s[n % 4].at(t) = 1.0f; n += 3; }} {GIVE}"
     ),
