@@ -17,6 +17,7 @@ from croq.sema.model import Level
 from croq.sema.statements import sync_level_of
 from croq.sema.symbols import DataSymbol, EventSymbol, FragmentSymbol, PoisonSymbol, ScalarSymbol, Symbol, ViewSymbol
 from croq.sema.types import Scalar, promote
+from croq.source import Span
 from croq.syntax import ast
 
 Handler = Callable[[KernelBuilder, Any], None]
@@ -283,7 +284,19 @@ def _unit_variables(b: KernelBuilder, level: Level) -> None:
 
 def _inthreads(b: KernelBuilder, stmt: ast.InThreads) -> None:
     condition = value(b, stmt.condition, "bool")
-    b.ir.add(tile.Role(condition, stmt.is_async, block(b, stmt.body)))
+    b.ir.add(tile.Role(_label(stmt.span), condition, stmt.is_async, block(b, stmt.body)))
+
+
+def _label(span: Span) -> str:
+    """The condition as the source has it: what stands between the first `(` and its match."""
+    text = span.text
+    start = text.find("(")
+    depth = 0
+    for position in range(max(start, 0), len(text)):
+        depth += (text[position] == "(") - (text[position] == ")")
+        if depth == 0:
+            return " ".join(text[start + 1 : position].split())
+    return ""
 
 
 # ----------------------------------------------------------------------------------------------------------- fragments

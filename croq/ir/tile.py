@@ -23,8 +23,12 @@ class Scope(Op):
 
 @operation("role", tile=True)
 class Role(Op):
-    """`inthreads`: the body runs on the threads that satisfy the condition; not `is_async`: all join afterwards."""
+    """`inthreads`: the body runs on the threads that satisfy the condition; not `is_async`: all join afterwards.
 
+    `label` is the condition in the source's words.
+    """
+
+    label: str
     condition: Value
     is_async: bool
     body: Block

@@ -124,7 +124,7 @@ class _Walk:
             self.sink.warning("W-2102", op.span, "no thread runs this block", notes=notes)
         else:
             self._block(op.body, inner, level)
-            label = _condition_text(op)
+            label = op.label
             section = [Section(label, level, True, op.condition, op.body, span=op.span, threads=inner)]
         if op.is_async:
             return [*section]
@@ -180,17 +180,3 @@ class _Walk:
         if after:
             result.append(CtaSync(span=op.span, threads=op.threads))
         return result
-
-
-def _condition_text(op: Role) -> str:
-    """The condition as the source has it: what stands between the first `(` and its match."""
-    if op.span is None:
-        return ""
-    text = op.span.text
-    start = text.find("(")
-    depth = 0
-    for position in range(max(start, 0), len(text)):
-        depth += (text[position] == "(") - (text[position] == ")")
-        if depth == 0:
-            return " ".join(text[start + 1 : position].split())
-    return ""
