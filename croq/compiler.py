@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from croq.diagnostics import CompileError, Diagnostic, Sink, make
+from croq.diagnostics import CompileError, CroqError, Diagnostic, Sink, make
 from croq.resources import resource
 from croq.source import SourceFile, Span
 
@@ -319,6 +319,32 @@ def ir_after(file: SourceFile, settings: Settings, name: str) -> PartialIR:
     model = analyse(program, sink)
     sink.check()
     return PartialIR(lower_until(model, name, sink), tuple(sink.warnings))
+
+
+def resume(file: SourceFile, names: Sequence[str]) -> PartialIR:
+    """Printed IR, read back and lowered by these passes alone, in their order in the pipeline.
+
+    Raises CompileError: E-2190 for text that is no IR, E-3103 for an unknown pass, E-3106 for IR that is not sound, or
+    that lacks what a pass needs, and what the passes find.
+    """
+    import croq.target.sm90.fragments  # noqa: F401  (registers the layouts that the text names)
+    from croq.ir.parser import parse_module
+    from croq.ir.printer import print_module
+    from croq.passes import pipeline
+
+    for name in names:
+        _known_pass(name)
+    module, sink = parse_module(file.text), Sink()
+    try:
+        pipeline.run(module, sink, only=names)
+    except CompileError:
+        raise
+    except Exception as error:  # an invariant between passes, which text from outside need not have
+        reason = error.diagnostics[0].message if isinstance(error, CroqError) else f"{type(error).__name__}: {error}"
+        hint = "docs/passes.md says what each pass needs; start from IR that an earlier pass has printed"
+        message = f"`{file.name}` is no IR for {', '.join(f'`{name}`' for name in names)}"
+        raise CompileError([make("E-3106", None, message, notes=[reason], hint=hint)]) from error
+    return PartialIR(print_module(module), tuple(sink.warnings))
 
 
 def lower_until(model: Model, name: str, sink: Sink | None = None) -> str:

@@ -78,6 +78,20 @@ def compile_command(
 
 @app.command()
 @command
+def opt(
+    session: Session,
+    file: Annotated[str, typer.Argument(help="Printed IR: a path, or `-`.")],
+    passes: Annotated[str, typer.Option(metavar="A,B,..", help="The passes, in their order in the pipeline.")] = "",
+    out: Annotated[str | None, typer.Option("-o", "--out", metavar="PATH", help="Where the IR goes.")] = None,
+) -> int:
+    """Run passes on printed IR, and print it again."""
+    from croq.cli.compiling import resume_and_show
+
+    return resume_and_show(session, file, passes, out)
+
+
+@app.command()
+@command
 def plan(
     session: Session, file: File, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 ) -> int:

@@ -96,6 +96,19 @@ def _show_after(session: Session, file: str, kind: str | None, after: str, out: 
     return 0
 
 
+def resume_and_show(session: Session, file: str, passes: str, out: str | None) -> int:
+    """Printed IR in, printed IR out."""
+    from croq.compiler import resume
+
+    made = resume(session.load(file), [name.strip() for name in passes.split(",") if name.strip()])
+    session.console.diagnostics(made.warnings)
+    if out is None:
+        session.console.result(made.text)
+    else:
+        output.write(Path(out), made.text)
+    return 0
+
+
 def show_plan(session: Session, file: str, json: bool) -> int:
     from croq.plan import render, to_json
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from croq.diagnostics import CompileError, Sink, make
 from croq.ir.objects import Kernel, Module
@@ -59,12 +59,20 @@ def names() -> list[str]:
     return [p.name for p in passes()]
 
 
-def run(module: Module, sink: Sink, *, after: str | None = None, observer: Observer | None = None) -> None:
-    """Lower every kernel of the module in place; stop behind the pass `after`.
+def run(
+    module: Module,
+    sink: Sink,
+    *,
+    after: str | None = None,
+    only: Collection[str] | None = None,
+    observer: Observer | None = None,
+) -> None:
+    """Lower every kernel of the module in place; stop behind the pass `after`, leave out what is not in `only`.
 
     Raises CompileError with all that a pass found. `observer(pass name, kernel)` sees the kernel after each pass.
     """
-    order = passes()
+    every = passes()
+    order = every if only is None else [item for item in every if item.name in only]
     if after is not None and after not in names():
         raise CompileError(
             [make("E-2001", None, f"there is no pass `{after}`", notes=[f"passes: {', '.join(names())}"])]
@@ -73,7 +81,7 @@ def run(module: Module, sink: Sink, *, after: str | None = None, observer: Obser
         for item in order:
             item.apply(kernel, sink)
             sink.check()
-            verify(kernel, "hw" if item is order[-1] else "tile")
+            verify(kernel, "hw" if item is every[-1] else "tile")
             if observer is not None:
                 observer(item.name, kernel)
             if item.name == after:

@@ -53,6 +53,54 @@ class TestPlan:
         assert [item["kernel"] for item in made] == ["one_slot_ready", "part_of_a_warp", "pending"]
 
 
+HEAD = 'kernel k file="k.co", grid=(1, 1, 1), threads=32 {\n'
+
+
+class TestOpt:
+    def test_the_rest_of_the_pipeline_goes_on_from_text(self, tmp_path):
+        from croq.compiler import pass_names
+
+        names = list(pass_names())
+        path = tmp_path / "v1.cir"
+        assert croq("compile", "v1", "--after", "events", "-o", path).exit_code == 0
+        rest = ",".join(names[names.index("events") + 1 :])
+        whole = croq("compile", "v1", "--emit", "ir").stdout
+        assert croq("opt", path, "--passes", rest).stdout == whole
+        assert croq("opt", "-", "--passes", rest, input=path.read_text()).stdout == whole
+        assert croq("opt", path, "--passes", rest, "-o", tmp_path / "out.cir").stdout == ""
+        assert (tmp_path / "out.cir").read_text() == whole
+
+    def test_no_pass_prints_what_was_read(self, tmp_path):
+        path = tmp_path / "v1.cir"
+        croq("compile", "v1", "--emit", "tile-ir", "-o", path)
+        assert croq("opt", path).stdout == path.read_text()
+
+    @pytest.mark.parametrize(
+        ("text", "passes", "code", "says"),
+        [
+            ("kernel", "events", "E-2190", "a name"),
+            ("", "evnts", "E-3103", "did you mean `events`?"),
+            (
+                'kernel k file="k.co", grid=(1, 1, 1), threads=32 {\n  %0: s32 = binary add, %1, %1\n}\n',
+                "",
+                "E-2190",
+                "%1",
+            ),
+            (
+                'kernel k file="k.co", grid=(1, 1, 1), threads=32 {\n  break\n}\n',
+                "simplify",
+                "E-3106",
+                "outside a loop",
+            ),
+        ],
+    )
+    def test_what_cannot_be_read_or_lowered_is_refused(self, tmp_path, text, passes, code, says):
+        path = tmp_path / "x.cir"
+        path.write_text(text)
+        result = croq("opt", path, "--passes", passes)
+        assert result.exit_code == 1 and code in result.stderr and says in result.stderr
+
+
 class TestCacheFolder:
     def test_one_that_others_can_write_is_passed_over_and_v_says_so(self, tmp_path, monkeypatch):
         monkeypatch.setenv("CROQ_CACHE_DIR", str(tmp_path))
