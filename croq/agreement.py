@@ -39,6 +39,7 @@ NARROW = {"bf16": 2.0**-8, "bf16x2": 2.0**-8, "f16": 2.0**-11, "f16x2": 2.0**-11
 LIMITS = ("E-7001", "E-7002")  # what cannot be executed says nothing of the program
 SECONDS = 25.0  # after which no further size is begun
 SIZES, BLOCKS = 4, 3  # of one function; of one grid
+ROUNDS = 2  # of a ring that are gone through before its last slot: every slot is used again, one for the third time
 MOST_BYTES = 64 << 20  # of all arrays
 SMALL = 3  # integers as inputs lie in -SMALL .. SMALL
 CHOICES = 24  # of the verifier's oracle: how far into a task list it is asked for more than nothing
@@ -86,8 +87,8 @@ def agree(kernel: Kernel) -> Agreement:
     except PtxFault as limit:
         found.faults.append(_not_compared(kernel, [limit.diagnostics[0].message]))
         return found
-    rules = _Rules(kernel)
-    for symbols, memory in islice(_usable(kernel, found), SIZES):
+    rules = Rules(kernel)
+    for symbols, memory in islice(usable(kernel, found), SIZES):
         found.sizes.append(symbols)
         for integers in (True, False):
             if not found.faults:
@@ -109,7 +110,7 @@ def _not_compared(kernel: Kernel, notes: Sequence[str]) -> Diagnostic:
 Memory = Mapping[tuple[Any, ...], int]
 
 
-def _usable(kernel: Kernel, found: Agreement) -> Iterator[tuple[dict[str, int], Memory]]:
+def usable(kernel: Kernel, found: Agreement) -> Iterator[tuple[dict[str, int], Memory]]:
     """Sizes that the arguments may have, with scalars of global memory by array and index."""
     from croq.binding import bind
     from croq.driver.arrays import NUMPY_TYPES, ArrayView, row_major
@@ -140,7 +141,7 @@ def _candidates(devices: Sequence[DeviceKernel]) -> Iterator[tuple[dict[str, int
     from croq.verify.bindings import Bindings, agreeing
     from croq.verify.program import Program
 
-    every = [Bindings(Program(device, hw.LEVEL), 2 + _slots(device)) for device in devices]
+    every = [Bindings(Program(device, hw.LEVEL), ROUNDS * _slots(device) + 1) for device in devices]
     base: dict[str, int] = {}
     for device, bindings in zip(devices, every, strict=True):
         for name, value in {**bindings.base, **_tiles(device)}.items():
@@ -221,7 +222,7 @@ def _scalar(param: Param, symbols: Mapping[str, int]) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------------------- inputs
-def _arguments(kernel: Kernel, symbols: Mapping[str, int], memory: Memory, integers: bool) -> list[Any]:
+def arguments(kernel: Kernel, symbols: Mapping[str, int], memory: Memory, integers: bool) -> list[Any]:
     """One argument a parameter: arrays filled as the run wants, task lists from `memory`."""
     from croq.driver.arrays import NUMPY_TYPES
     from croq.ir.types import FLOATS
@@ -255,8 +256,8 @@ def _fill(array: Array, values: Mapping[tuple[int, ...], int]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- comparison
-class _Rules:
-    """What the two executions of a function may differ by."""
+class Rules:
+    """What the two executions of a function may differ by. Compiles it; raises as `agree` does."""
 
     def __init__(self, kernel: Kernel) -> None:
         from croq.execution import ptx_module
@@ -307,13 +308,13 @@ def _blocks(grid: Block) -> list[Block]:
 
 
 def _compare(
-    kernel: Kernel, rules: _Rules, symbols: Mapping[str, int], memory: Memory, integers: bool, found: Agreement
+    kernel: Kernel, rules: Rules, symbols: Mapping[str, int], memory: Memory, integers: bool, found: Agreement
 ) -> None:  # fmt: skip
     """Both executions on the same arguments; the first element that differs is a fault."""
     from croq.kernel import simulate
     from croq.simulate.faults import SimulationFault
 
-    first = _arguments(kernel, symbols, memory, integers)
+    first = arguments(kernel, symbols, memory, integers)
     second = [a.copy() if isinstance(a, np.ndarray) else a for a in first]
     try:
         reports = simulate(kernel, *first, blocks=BLOCKS, races=False)
@@ -340,14 +341,17 @@ def _compare(
             found.faults += _differences(param, want, got, rules.allowed(want, integers), f"{kind}, {sizes}")
 
 
-def _differences(param: Param, want: Array, got: Array, allowed: Array, inputs: str) -> Iterator[Diagnostic]:
+def alike(want: Array, got: Array, allowed: Array) -> Array:
+    """Where elements have equal bits, are both NaN, or differ by no more than `allowed`."""
     raw = f"u{want.dtype.itemsize}"
     with np.errstate(all="ignore"):
         a, b = want.astype(np.float64), got.astype(np.float64)
-        good = (np.ascontiguousarray(want).view(raw) == np.ascontiguousarray(got).view(raw)) | (
-            np.isnan(a) & np.isnan(b)
-        )
-        good |= np.abs(a - b) <= allowed
+        same: Array = np.ascontiguousarray(want).view(raw) == np.ascontiguousarray(got).view(raw)
+        return same | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)
+
+
+def _differences(param: Param, want: Array, got: Array, allowed: Array, inputs: str) -> Iterator[Diagnostic]:
+    good = alike(want, got, allowed)
     if good.all():
         return
     places = np.argwhere(~good)

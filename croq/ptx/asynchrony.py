@@ -5,19 +5,21 @@ PTX ISA, "Asynchronous copy", "Asynchronous Data Movement: Async proxy", "wgmma.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARPGROUP, Lanes, Mask
+from croq.ptx.lanes import WARP, WARPGROUP, Lanes, Mask
 from croq.ptx.memory import PAD, SHARED_START, Offsets, Segment, padded
-from croq.ptx.syntax import Place
+from croq.ptx.syntax import Instruction, Place
 
 Array = np.ndarray[Any, Any]
 
+WARPS = WARPGROUP // WARP
 _WHOLE = 0x0101010101010101
 _WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _ALL = {1: 1, 2: 0x0101, 4: 0x01010101, 8: _WHOLE}
@@ -213,41 +215,104 @@ class ThreadGroups:
         return (m.flight for m in self.members)
 
 
-Reads = tuple[Offsets, Place, Callable[[], None]]
+@dataclass(eq=False)
+class _Product:
+    """A matrix product that `left` warps have not waited for. `over` is called with those that have, as they do."""
+
+    chunks: Offsets
+    place: Place
+    over: Callable[[list[int]], None]
+    left: set[int]
 
 
 @dataclass
-class WarpgroupMmas:
-    """Matrix products that may still read their operands in shared memory, in commit groups of each warpgroup."""
+class MmaGroups:
+    """Matrix products that may still read their operands in shared memory, in commit groups of each warp.
+
+    Each warp has a share of a product, and nothing says that the others' are over when its own is; nor which rows of A
+    a share reads, so that all of the operands are read until the last warp has waited.
+    """
 
     shared: SharedSegment
-    fresh: dict[int, list[Reads]] = field(default_factory=dict)
-    groups: dict[int, list[list[Reads]]] = field(default_factory=dict)
+    fresh: dict[int, list[_Product]] = field(default_factory=dict)
+    groups: dict[int, list[list[_Product]]] = field(default_factory=dict)
 
-    def issue(self, warpgroup: int, chunks: Offsets, place: Place, over: Callable[[], None]) -> None:
-        """`over` is called when the product has been waited for."""
+    def issue(self, warps: list[int], chunks: Offsets, place: Place, over: Callable[[list[int]], None]) -> None:
         self.shared.begin_read(chunks)
-        self.fresh.setdefault(warpgroup, []).append((chunks, place, over))
+        product = _Product(chunks, place, over, set(warps))
+        for warp in warps:
+            self.fresh.setdefault(warp, []).append(product)
 
     def commit(self, lanes: Lanes) -> None:
-        for warpgroup in warpgroups(lanes):
-            self.groups.setdefault(warpgroup, []).append(self.fresh.pop(warpgroup, []))
+        for warp in lanes.warps.tolist():
+            self.groups.setdefault(warp, []).append(self.fresh.pop(warp, []))
 
     def wait(self, lanes: Lanes, pending: int) -> None:
         """wgmma.wait_group: all but the newest `pending` groups are over."""
-        for warpgroup in warpgroups(lanes):
-            groups = self.groups.get(warpgroup, [])
+        ended: dict[_Product, list[int]] = {}
+        for warp in lanes.warps.tolist():
+            groups = self.groups.get(warp, [])
             while len(groups) > pending:
-                for chunks, _, over in groups.pop(0):
-                    self.shared.end_read(chunks)
-                    over()
+                for product in groups.pop(0):
+                    ended.setdefault(product, []).append(warp)
+        for product, warps in ended.items():
+            product.over(warps)
+            product.left.difference_update(warps)
+            if not product.left:
+                self.shared.end_read(product.chunks)
 
     def open_places(self) -> Iterator[Place]:
         for part in (*self.fresh.values(), *(g for groups in self.groups.values() for g in groups)):
-            yield from (place for _, place, _ in part)
+            yield from (product.place for product in part)
 
 
-def warpgroups(lanes: Lanes) -> list[int]:
-    return list(range(lanes.first // WARPGROUP, int(lanes.index[-1]) // WARPGROUP + 1)) if isinstance(
-        lanes.sel, slice
-    ) else np.unique(lanes.index // WARPGROUP).tolist()  # fmt: skip
+@dataclass
+class Alignment:
+    """`.aligned` instructions of warpgroups: each of the four warps must execute the same ones, in the same order.
+
+    `log`: those that not all four have executed yet, of each warpgroup, with what must be equal; `past`: how many went
+    before; `done`: how many each warp has executed.
+    """
+
+    threads: int
+    log: dict[int, deque[tuple[Place, Hashable]]] = field(default_factory=dict)
+    past: dict[int, int] = field(default_factory=dict)
+    done: dict[int, int] = field(default_factory=dict)
+
+    def parts(self, lanes: Lanes) -> list[Lanes]:
+        """Whole warps, those of each warpgroup that execute the same instance of an instruction together.
+
+        Warps that are at one place of a loop may be in different rounds of it.
+        """
+        found: dict[tuple[int, int], list[int]] = {}
+        for warp in lanes.warps.tolist():
+            found.setdefault((warp // WARPS, self.done.get(warp, 0)), []).append(warp)
+        if len(found) == 1:
+            return [lanes]
+        return [lanes.where(np.isin(lanes.index // WARP, warps)) for warps in found.values()]
+
+    def note(self, lanes: Lanes, ins: Instruction, what: Hashable = None) -> None:
+        """Warps execute an instruction; `what` of it must be equal. Raises PtxFault E-7017, E-7024."""
+        for warp in lanes.warps.tolist():
+            warpgroup, done = warp // WARPS, self.done.get(warp, 0)
+            if (warpgroup + 1) * WARPGROUP > self.threads:
+                raise PtxFault("E-7017", f"`{ins.opcode}` in a warpgroup of which the CTA has a part only")
+            log, past = self.log.setdefault(warpgroup, deque()), self.past.get(warpgroup, 0)
+            if done == past + len(log):
+                log.append((ins.place, what))
+            self._compare(log[done - past], ins, what)
+            self.done[warp] = done + 1
+            if all(self.done.get(w, 0) > past for w in range(warpgroup * WARPS, (warpgroup + 1) * WARPS)):
+                log.popleft()
+                self.past[warpgroup] = past + 1
+
+    @staticmethod
+    def _compare(first: tuple[Place, Hashable], ins: Instruction, what: Hashable) -> None:
+        if first[0] != ins.place:
+            raise PtxFault("E-7017", f"`{ins.opcode}` while another warp of the warpgroup executes another instruction")
+        if first[1] != what:
+            raise PtxFault("E-7024", f"operands of `{ins.opcode}` differ between the warps of its warpgroup")
+
+    def unmet(self) -> Place | None:
+        """An instruction that only a part of a warpgroup has executed."""
+        return next((log[0][0] for log in self.log.values() if log), None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from croq.ptx.definite import Tracking, Undefined, is_accumulation, may_be_undefined, registers_of
-from croq.ptx.faults import PtxFault, unsupported
+from croq.ptx.faults import PtxFault, of_unit, unsupported
 from croq.ptx.lanes import Lanes
 from croq.ptx.memory import LOCAL_START, SHARED_START, Memory, padded
 from croq.ptx.mma_registers import MmaRegisters, names_of
@@ -17,6 +17,7 @@ from croq.ptx.parse import bits_of
 from croq.ptx.registers import DTYPES, Array, Specials, constant, narrowed, signed, storage
 from croq.ptx.registry import End, Step, rule_of
 from croq.ptx.syntax import WIDTHS, Function, Imm, Instruction, Mem, Module, Negated, Operand, Reg, Sink, Sym
+from croq.ptx.units.fault import UnitFault
 
 JUMPS = {"bra", "brx", "ret", "exit", "trap", "call"}
 
@@ -289,6 +290,8 @@ class Builder:
                 self._instruction(block, ins, tracking)
             except PtxFault as fault:
                 raise fault.at(ins.place) from None
+            except UnitFault as refusal:
+                raise of_unit(refusal).at(ins.place) from None
         self.code.blocks[numbers[f"{function.name}#{len(function.body)}"]].end = _ran_off
 
     def _instruction(self, block: Block, ins: Instruction, tracking: Tracking) -> None:

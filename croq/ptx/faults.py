@@ -31,6 +31,7 @@ from dataclasses import replace
 
 from croq.diagnostics import CroqError, make
 from croq.ptx.syntax import Place
+from croq.ptx.units.fault import UnitFault
 from croq.source import SourceFile, Span
 
 
@@ -67,6 +68,14 @@ class PtxFault(CroqError):
             return self
         first = self.diagnostics[0]
         return PtxFault(first.code, first.message, place, first.notes, first.hint or "")
+
+
+_UNIT_CODES = {"mbarrier": "E-7021", "tensor": "E-7023", "bulk": "E-7023", "reduction": "E-7023", "cp": "E-7023"}
+
+
+def of_unit(fault: UnitFault) -> PtxFault:
+    """What a unit refuses, with the code of its kind; not raised."""
+    return PtxFault(_UNIT_CODES.get(fault.kind.partition("-")[0], "E-7024"), fault.sentence)
 
 
 def unsupported(message: str, place: Place | None) -> PtxFault:

@@ -1,8 +1,8 @@
 """One CTA: groups of threads that run until they part, wait, or reach others; what is in flight; deadlocks and budgets.
 
 Threads run together as long as they are at the same place. Where a branch parts them, those who are behind in the
-program run first, so that they come together again where the branch does. An instruction that needs whole warps or
-warpgroups waits until they are there.
+program run first, so that they come together again where the branch does. An instruction that needs whole warps
+waits until they are there; one of a warpgroup also does so where the order is not random, which saves time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from croq.ptx.asynchrony import Flight, ThreadGroups, WarpgroupMmas
+from croq.ptx.asynchrony import Alignment, Flight, MmaGroups, ThreadGroups
 from croq.ptx.build import Block, Code
-from croq.ptx.faults import PtxFault
+from croq.ptx.faults import PtxFault, of_unit
 from croq.ptx.groups import Group, NamedBarrier, Wait
 from croq.ptx.lanes import WARP, Lanes, Mask
 from croq.ptx.memory import Memory
@@ -30,8 +30,6 @@ from croq.ptx.units.tensor_map import TensorMap
 STEP_LIMIT = 1_000_000  # blocks of instructions that one CTA may run
 STRETCH = 2_000  # blocks that a group runs before it lets others by: it may be polling memory
 BARRIERS = 16
-
-UNIT_CODES = {"mbarrier": "E-7021", "tensor": "E-7023", "bulk": "E-7023", "reduction": "E-7023", "cp": "E-7023"}
 
 
 class Machine:
@@ -70,7 +68,8 @@ class Machine:
         self.flights: list[Flight] = []
         self.copies = ThreadGroups(self.threads)
         self.bulk = ThreadGroups(self.threads)
-        self.mmas = WarpgroupMmas(self.memory.shared)
+        self.mmas = MmaGroups(self.memory.shared)
+        self.alignment = Alignment(self.threads)
         self.mma_registers.reset()
         self.memory.shared.reset()
         self.memory.local.reset()
@@ -190,8 +189,7 @@ class Machine:
         except PtxFault as fault:
             raise located(self, fault, self._instruction(block, step), group) from None
         except UnitFault as fault:
-            code = UNIT_CODES.get(fault.kind.partition("-")[0], "E-7024")
-            raise located(self, PtxFault(code, fault.sentence), self._instruction(block, step), group) from None
+            raise located(self, of_unit(fault), self._instruction(block, step), group) from None
 
     @staticmethod
     def _instruction(block: Block, step: Any) -> Instruction:
@@ -318,6 +316,10 @@ class Machine:
         return self.total_steps + self.steps
 
     def _ended(self) -> None:
+        unmet = self.alignment.unmet()
+        if unmet is not None:
+            notes = [f"at {where(unmet)}"]
+            raise PtxFault("E-7017", "an instruction of a warpgroup is reached by some of its warps only", unmet, notes)
         left = [(f.what, f.place) for f in (*self.flights, *self.bulk.open_flights(), *self.copies.open_flights())]
         left += [("a wgmma", place) for place in self.mmas.open_places()]
         if left:

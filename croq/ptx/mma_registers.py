@@ -1,7 +1,7 @@
 """The registers of matrix products: who may touch them when. PTX ISA, "wgmma.mma_async", "wgmma.fence".
 
 An access of an accumulator before `wgmma.wait_group` has covered its product is undefined, and so is a change of a
-register that holds A. Between an ordinary access of a register and a product that uses it the warpgroup must execute
+register that holds A. Between an ordinary access of a register and a product that uses it a warp must execute
 `wgmma.fence`, and once before its first product. Products that follow one another on the same accumulators need
 neither.
 """
@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from croq.ptx.definite import inputs, is_accumulation, registers_of, results
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARPGROUP, Lanes
+from croq.ptx.lanes import WARP, Lanes
 from croq.ptx.syntax import Function, Instruction, Vec
 
 Slots = tuple[int, ...]
+FIELD = 24  # bits of a warp
+ALL = (1 << FIELD) - 1
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ def names_of(function: Function) -> Names:
 
 
 class MmaRegisters:
-    """Sets of warpgroups, as bits of integers, by slot: a register of some function."""
+    """By slot, a register of some function: warps, as fields of FIELD bits of an integer.
+
+    A field counts the products of its warp in flight, or is all ones, or nothing.
+    """
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}
@@ -54,35 +57,37 @@ class MmaRegisters:
     def reset(self) -> None:
         count = len(self._slots)
         self.busy = 0  # products in flight
-        self.fenced = 0  # warpgroups that have executed a fence
+        self.fenced = 0  # warps that have executed a fence
         self.written = [0] * count  # by a product in flight
         self.read = [0] * count
         self.touched = [0] * count  # by an ordinary instruction, with no fence since
-        self._writers: dict[tuple[int, int], int] = {}
-        self._readers: dict[tuple[int, int], int] = {}
 
     # ---------------------------------------------------------------------------------------------- what products do
-    def issue(self, accumulators: Slots, a: Slots, warpgroup: int, ins: Instruction) -> Callable[[], None]:
-        """A product begins; the result is called when it has been waited for. Raises PtxFault E-7024."""
-        bit = 1 << warpgroup
-        if not self.fenced & bit:
-            raise PtxFault("E-7024", "the first wgmma of a warpgroup without a wgmma.fence before it", ins.place)
-        self._check_fence((*accumulators, *a), bit, ins)
-        if any(self.written[s] & bit for s in a) or any(self.read[s] & bit for s in accumulators):
+    def issue(self, accumulators: Slots, a: Slots, warps: list[int], ins: Instruction) -> Callable[[list[int]], None]:
+        """A product of some warps begins; the result is called with those that have waited for it.
+
+        Raises PtxFault E-7024.
+        """
+        bits = _fields(warps)
+        if self.fenced & bits != bits:
+            raise PtxFault("E-7024", "the first wgmma of a warp without a wgmma.fence before it", ins.place)
+        self._check_fence((*accumulators, *a), bits, ins)
+        if any(self.written[s] & bits for s in a) or any(self.read[s] & bits for s in accumulators):
             raise PtxFault("E-7024", f"`{ins.opcode}` uses a register of another wgmma in flight", ins.place)
-        self._count(self._writers, self.written, accumulators, warpgroup, 1)
-        self._count(self._readers, self.read, a, warpgroup, 1)
-        self.busy += 1
 
-        def over() -> None:
-            self._count(self._writers, self.written, accumulators, warpgroup, -1)
-            self._count(self._readers, self.read, a, warpgroup, -1)
-            self.busy -= 1
+        def count(which: list[int], sign: int) -> None:
+            ones = sign * (_fields(which) // ALL)
+            for slot in accumulators:
+                self.written[slot] += ones
+            for slot in a:
+                self.read[slot] += ones
+            self.busy += sign * len(which)
 
-        return over
+        count(warps, 1)
+        return lambda which: count(which, -1)
 
-    def fence(self, warpgroups: Iterable[int]) -> None:
-        bits = sum(1 << w for w in warpgroups)
+    def fence(self, warps: list[int]) -> None:
+        bits = _fields(warps)
         self.fenced |= bits
         self.touched = [t & ~bits for t in self.touched]
 
@@ -92,13 +97,6 @@ class MmaRegisters:
             name = self._name(bare[0])
             message = f"`{ins.opcode}` uses `{name}`, which other instructions touched with no wgmma.fence since"
             raise PtxFault("E-7024", message, ins.place)
-
-    @staticmethod
-    def _count(counts: dict[tuple[int, int], int], marks: list[int], slots: Slots, warpgroup: int, by: int) -> None:
-        for slot in slots:
-            count = counts.get((slot, warpgroup), 0) + by
-            counts[slot, warpgroup] = count
-            marks[slot] = marks[slot] | 1 << warpgroup if count else marks[slot] & ~(1 << warpgroup)
 
     # ------------------------------------------------------------------------------------------ what all others may do
     def guarded(self, function: str, names: Names, ins: Instruction, step: Any) -> Any:
@@ -155,7 +153,11 @@ class MmaRegisters:
 
 
 def _bits(lanes: Lanes) -> int:
-    first, last = lanes.first // WARPGROUP, int(lanes.index[-1]) // WARPGROUP
     if isinstance(lanes.sel, slice):
-        return (2 << last) - (1 << first)
-    return sum(1 << w for w in np.unique(lanes.index // WARPGROUP).tolist())
+        first, last = lanes.first // WARP, int(lanes.index[-1]) // WARP
+        return (1 << FIELD * (last + 1)) - (1 << FIELD * first)
+    return _fields(lanes.warps.tolist())
+
+
+def _fields(warps: Iterable[int]) -> int:
+    return sum(ALL << FIELD * w for w in warps)

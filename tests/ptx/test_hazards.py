@@ -92,7 +92,8 @@ def test_copies_that_cp_async_has_not(copy: str, words: str) -> None:
     assert words in fault(copy, "cp.async.wait_all; bar.sync 0;")
 
 
-INIT = "mov.u32 %r2, smem; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared::cta.b64 [%r2], 1; bar.sync 0;"
+INIT = """mov.u32 %r2, smem; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared::cta.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster; bar.sync 0;"""
 START = """@%p1 bra SKIP; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2+128], [%rd1], 128, [%r2]; SKIP:"""
 TRY = "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;"
@@ -137,3 +138,80 @@ def test_a_named_barrier_for_fewer_threads_than_reach_it(schedule: str) -> None:
     body = """mad.wide.u32 %rd9, %r1, 4, %rd1; bar.sync 1, 64; st.global.u32 [%rd9], %r1; ret;"""
     run(body, out, threads=128, schedule=schedule)
     np.testing.assert_array_equal(out, np.arange(128))
+
+
+# ---------------------------------------------------------------------------------------------- warps of a warpgroup
+def codes(*parts: str, seeds: int = 12) -> set[str]:
+    """What is found under random schedules; "" where nothing is."""
+    found = set()
+    for seed in range(seeds):
+        try:
+            body = "\n".join((PREPARED, *parts, STORE))
+            run(body, np.zeros(128, np.float32), threads=128, shared=1024, schedule=f"random:{seed}")
+            found.add("")
+        except PtxFault as caught:
+            found.add(caught.code)
+    return found
+
+
+REWRITTEN = "mov.u32 %r4, 0x3f803f80; st.shared.u32 [%r3], %r4; fence.proxy.async.shared::cta;"
+
+
+def test_a_product_does_not_wait_for_the_stores_of_other_warps() -> None:
+    """PTX ISA, wgmma: `.sync` is of a warp: what warps of a warpgroup share needs a barrier as between any."""
+    fresh = PREPARED.replace("bar.sync 0;", "")
+    found = set()
+    for seed in range(12):
+        try:
+            body = "\n".join((fresh, FENCE, PRODUCT, COMMIT, WAIT, STORE))
+            run(body, np.zeros(128, np.float32), threads=128, shared=1024, schedule=f"random:{seed}")
+        except PtxFault as caught:
+            found.add(caught.code)
+    assert found == {"E-7014"}
+
+
+def test_what_one_warp_has_waited_for_another_may_still_read() -> None:
+    assert "E-7020" in codes(FENCE, PRODUCT, COMMIT, WAIT, REWRITTEN)
+    assert codes(FENCE, PRODUCT, COMMIT, WAIT, "bar.sync 0;", REWRITTEN) == {""}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_products_of_warps_that_run_apart_are_right(schedule: str) -> None:
+    out = np.zeros(128, np.float32)
+    ones = "mov.u32 %r10, 0x3f803f80; mov.u32 %r11, %r10; mov.u32 %r12, %r10; mov.u32 %r13, %r10;"
+    body = "\n".join((PREPARED, REWRITTEN, "bar.sync 0;", ones, FENCE, PRODUCT, PRODUCT, COMMIT, WAIT, STORE))
+    run(body, out, threads=128, shared=1024, schedule=schedule)
+    assert (out == 33.0).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "setp.lt.u32 %p3, %r1, 96; @%p3 bra DO; bra SKIP; DO:" + FENCE + PRODUCT + COMMIT + WAIT + "SKIP:",
+        FENCE + "setp.lt.u32 %p3, %r1, 96; @%p3 bra DO; bra SKIP; DO:" + PRODUCT + "SKIP:" + COMMIT + WAIT,
+    ],
+)
+def test_a_product_that_some_warps_leave_out(body: str, schedule: str) -> None:
+    with pytest.raises(PtxFault) as caught:
+        out = np.zeros(128, np.float32)
+        run("\n".join((PREPARED, body, STORE)), out, threads=128, shared=1024, schedule=schedule)
+    assert caught.value.code == "E-7017"
+
+
+@pytest.mark.parametrize("wait", ["wgmma.wait_group.sync.aligned", "cp.async.wait_group", "cp.async.bulk.wait_group"])
+def test_a_wait_for_fewer_than_no_groups(wait: str) -> None:
+    assert "-1 groups" in fault(f"{wait} -1;")
+
+
+def test_a_scale_that_is_none_is_refused() -> None:
+    assert "E-7024" in fault(FENCE, PRODUCT.replace("1, 1, 0;", "0, 1, 0;"), COMMIT, WAIT)
+
+
+def test_a_copy_counts_on_an_mbarrier_only_behind_a_fence() -> None:
+    bare = INIT.replace("fence.mbarrier_init.release.cluster;", "")
+    loop = f"AGAIN: {TRY} @%p2 bra DONE; bra AGAIN; DONE:"
+    with pytest.raises(PtxFault, match="with no fence.mbarrier_init"):
+        run(f"{bare} {START} {loop} {READ}", np.zeros(32, np.uint32), shared=256)
+    for published in (INIT, INIT.replace("fence.mbarrier_init.release.cluster", "fence.proxy.async.shared::cta")):
+        run(f"{published} {START} {loop} {READ}", np.zeros(32, np.uint32), shared=256)

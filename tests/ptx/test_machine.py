@@ -125,7 +125,8 @@ def test_generic_addresses_find_their_space():
     np.testing.assert_array_equal(out, np.where(np.arange(32) < 16, np.arange(32), 0))
 
 
-INIT = "mov.u32 %r2, smem; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared::cta.b64 [%r2], 1; bar.sync 0;"
+INIT = """mov.u32 %r2, smem; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared::cta.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster; bar.sync 0;"""
 WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra WAIT;"
 
 

@@ -16,6 +16,7 @@ from croq.ptx.faults import PtxFault
 from croq.ptx.lanes import Lanes
 from croq.ptx.memory import PAD, SEGMENT_SHIFT, Memory, Segment
 from croq.ptx.ops.access import Address, address_of
+from croq.ptx.ops.copies import groups_left
 from croq.ptx.registry import Form, Step, instruction
 from croq.ptx.syntax import Mem
 from croq.ptx.units import bulk_copy
@@ -76,7 +77,7 @@ def _start(machine: Any, what: str, form: Form, thread: int, act: Callable[[], N
 def _load(machine: Any, form: Form, thread: int, addresses: Array, fetch: Callable[[], Array], barrier: int) -> None:
     """A copy to shared memory in flight: `fetch` gives its bytes in the order of the byte `addresses`."""
     machine.memory.shared.begin_write(addresses)
-    machine.mbarriers.at(barrier)
+    machine.mbarriers.at_async(barrier)
 
     def land() -> None:
         data = fetch()
@@ -248,5 +249,5 @@ def commit(builder: Builder, form: Form) -> Step:
 
 @instruction("cp.async.bulk.wait_group", flags="read")
 def wait(builder: Builder, form: Form) -> Step:
-    machine, pending = builder.machine, int(form.operands[0].value)
+    machine, pending = builder.machine, groups_left(form)
     return lambda lanes: machine.wait_copies(machine.bulk, lanes, pending, False)

@@ -13,6 +13,7 @@ from croq.ptx.ops.access import address_of, pieces
 from croq.ptx.registry import Form, Step, instruction
 from croq.ptx.syntax import Imm
 from croq.ptx.units import async_copy
+from croq.ptx.units.fault import require
 
 _HINTS = "L2::cache_hint L2::64B L2::128B L2::256B"
 
@@ -79,10 +80,17 @@ def commit(builder: Builder, form: Form) -> Step:
     return lambda lanes: machine.copies.commit(lanes)
 
 
+def groups_left(form: Form) -> int:
+    """How many groups a `wait_group` may leave."""
+    pending = int(form.operands[0].value)
+    require(pending >= 0, "cp-groups", f"`{form.instruction.opcode}` leaves {pending} groups")
+    return pending
+
+
 @instruction("cp.async.wait_group cp.async.wait_all")
 def wait(builder: Builder, form: Form) -> Step:
     machine = builder.machine
     if form.name.endswith("wait_all"):
         return lambda lanes: machine.wait_copies(machine.copies, lanes, 0, True)
-    pending = int(form.operands[0].value)
+    pending = groups_left(form)
     return lambda lanes: machine.wait_copies(machine.copies, lanes, pending, False)

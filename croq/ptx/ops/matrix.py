@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from croq.ptx.asynchrony import warpgroups
+from croq.ptx.asynchrony import WARPS
 from croq.ptx.build import Builder
 from croq.ptx.faults import PtxFault
 from croq.ptx.lanes import WARP, WARPGROUP, Lanes
@@ -22,11 +22,13 @@ from croq.ptx.registers import Array
 from croq.ptx.registry import End, Form, instruction
 from croq.ptx.syntax import Vec
 from croq.ptx.units import matrix_moves
+from croq.ptx.units.fault import require
 from croq.ptx.units.mma_sync import MmaSync
-from croq.ptx.units.wgmma import Wgmma
+from croq.ptx.units.wgmma import WARP_ROWS, Wgmma
 
 _ELEMENTS = "f16 bf16 tf32 f32 s32 e4m3 e5m2 s8 u8 b1 s4 u4"
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+MOST_PENDING = 7  # groups that a wait may leave. ptxas refuses others
 
 
 def after(builder: Builder, form: Form, unit: int, work: Callable[[Lanes], None]) -> End:
@@ -42,8 +44,18 @@ def after(builder: Builder, form: Form, unit: int, work: Callable[[Lanes], None]
     return run
 
 
+def aligned(builder: Builder, form: Form, work: Callable[[Lanes], None]) -> End:
+    """`work` of an instruction that all warps of a warpgroup must execute."""
+
+    def noted(lanes: Lanes) -> None:
+        builder.machine.alignment.note(lanes, form.instruction)
+        work(lanes)
+
+    return after(builder, form, _together(builder), noted)
+
+
 # -------------------------------------------------------------------------------------------------------------- wgmma
-def _uniform(row: Array, threads: slice, what: str) -> int:
+def _uniform(row: Array, threads: Any, what: str) -> int:
     values = row[threads]
     if (values != values[0]).any():
         raise PtxFault("E-7024", f"{what} of a wgmma differs between threads of its warpgroup")
@@ -91,61 +103,77 @@ def mma_async(builder: Builder, form: Form) -> End:
     accumulator_slots = builder.mma_slots(target)
     a_slots = builder.mma_slots(first) if from_registers else ()
 
-    def one(warpgroup: int) -> None:
-        threads = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
+    def one(lanes: Lanes) -> None:
+        threads, warps = lanes.sel, lanes.warps.tolist()
         memory = machine.memory.shared
         b_descriptor = _uniform(b_row, threads, "the descriptor of B")
+        adds = bool(_uniform(accumulates, threads, "scale-d")) != negated
         chunks = [unit.b_chunks(b_descriptor).reshape(-1)]
+        a_descriptor = _uniform(a_row, threads, "the descriptor of A") if a_row is not None else 0
         if a_row is not None:
-            a_descriptor = _uniform(a_row, threads, "the descriptor of A")
             chunks.append(unit.a_chunks(a_descriptor).reshape(-1))
-        over = machine.mma_registers.issue(accumulator_slots, a_slots, warpgroup, form.instruction)
-        machine.mmas.issue(warpgroup, np.concatenate(chunks) // PAD * PAD, place, over)
+        machine.alignment.note(lanes, form.instruction, (a_descriptor, b_descriptor, adds))
+        over = machine.mma_registers.issue(accumulator_slots, a_slots, warps, form.instruction)
+        machine.mmas.issue(warps, np.concatenate(chunks) // PAD * PAD, place, over)
         if a_row is not None:
-            a = unit.a_from_shared(memory.data, a_descriptor)
+            a = unit.a_from_shared(memory.data, a_descriptor)[_own_rows(warps)]
         else:
             a = unit.a_from_registers(_columns(a_rows, threads))
         b = unit.b_from_shared(memory.data, b_descriptor)
-        adds = bool(_uniform(accumulates, threads, "scale-d")) != negated
         if adds and missing:
-            builder.tracking.require(
-                form.instruction, missing, Lanes(np.arange(threads.start, threads.stop), machine.threads)
-            )
+            builder.tracking.require(form.instruction, missing, lanes)
         result = unit.compute(a, b, _columns(accumulators, threads), adds)
         for at, out in enumerate(outs):
             out[threads] = result[:, at]
 
     def work(lanes: Lanes) -> None:
-        for warpgroup in warpgroups(lanes):
-            one(warpgroup)
+        for part in machine.alignment.parts(lanes):
+            one(part)
 
-    return after(builder, form, WARPGROUP, work)
+    return after(builder, form, _together(builder), work)
+
+
+def _together(builder: Builder) -> int:
+    """The threads that an instruction of a warpgroup waits for.
+
+    PTX ISA, ".sync": those of a warp. Where warps run in random order each executes it when it comes; else they come
+    together, which saves time.
+    """
+    return WARPGROUP if builder.machine.schedule.random is None else WARP
+
+
+def _own_rows(warps: list[int]) -> slice | list[int]:
+    """Those of a tile of 64 that warps of one warpgroup have."""
+    if len(warps) == WARPS:
+        return slice(None)
+    return [w % WARPS * WARP_ROWS + row for w in warps for row in range(WARP_ROWS)]
 
 
 @instruction("wgmma.fence", flags="sync aligned", ends=True)
 def fence(builder: Builder, form: Form) -> End:
     registers = builder.machine.mma_registers
-    return after(builder, form, WARPGROUP, lambda lanes: registers.fence(warpgroups(lanes)))
+    return aligned(builder, form, lambda lanes: registers.fence(lanes.warps.tolist()))
 
 
 @instruction("wgmma.commit_group", flags="sync aligned", ends=True)
 def commit(builder: Builder, form: Form) -> End:
     machine = builder.machine
-    return after(builder, form, WARPGROUP, lambda lanes: machine.mmas.commit(lanes))
+    return aligned(builder, form, lambda lanes: machine.mmas.commit(lanes))
 
 
 @instruction("wgmma.wait_group", flags="sync aligned", ends=True)
 def wait(builder: Builder, form: Form) -> End:
     machine, pending = builder.machine, int(form.operands[0].value)
-    return after(builder, form, WARPGROUP, lambda lanes: machine.mmas.wait(lanes, pending))
+    require(0 <= pending <= MOST_PENDING, "wgmma-groups", f"a wait that leaves {pending} groups, not 0..{MOST_PENDING}")
+    return aligned(builder, form, lambda lanes: machine.mmas.wait(lanes, pending))
 
 
 @instruction("setmaxnreg", flags="inc dec sync aligned", types="u32", ends=True)
 def setmaxnreg(builder: Builder, form: Form) -> End:
     count = int(form.operands[0].value)
-    if not 24 <= count <= 256 or count % 8:
-        raise form.refuse(f"{count} registers, not 24..256 in steps of 8")
-    return after(builder, form, WARPGROUP, lambda lanes: None)
+    fits = 24 <= count <= 256 and count % 8 == 0
+    require(fits, "setmaxnreg-count", f"setmaxnreg to {count} registers, not 24..256 in steps of 8")
+    return aligned(builder, form, lambda lanes: None)
 
 
 # ------------------------------------------------------------------------------------------------------ moves of warps

@@ -1,12 +1,10 @@
 """Instructions without an effect on results here: fences, hints, policies. PTX ISA, under their names.
 
-Memory is one and in order here: of all fences, only those that publish ordinary stores to the async proxy are missed
-when they are missing. The others are the race detector's and the verifier's part.
+Memory is one and in order here: of all fences, only those that publish ordinary stores, or new mbarriers, to the async
+proxy are missed when they are missing. The others are the race detector's and the verifier's part.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -30,10 +28,15 @@ _SCOPES = "cta cluster gpu sys sc acq_rel acquire release gl"
 @instruction("griddepcontrol", flags="launch_dependents wait")
 @instruction("pmevent applypriority discard", flags="mask global L2::evict_normal L2")
 def nothing(builder: Builder, form: Form) -> Step:
-    if {"proxy", "async"} <= form.flags and "global" not in form.flags:
-        shared: Any = builder.memory.shared
-        return lambda lanes: shared.fence_proxy()
-    return lambda lanes: None
+    machine, shared = builder.machine, builder.memory.shared
+    proxy = {"proxy", "async"} <= form.flags and "global" not in form.flags
+
+    def publish(lanes: Lanes) -> None:
+        machine.mbarriers.publish()
+        if proxy:
+            shared.fence_proxy()
+
+    return publish if proxy or "mbarrier_init" in form.flags else lambda lanes: None
 
 
 @instruction("createpolicy", flags="fractional range cvt global L2 L2::evict_last L2::evict_normal L2::evict_first "

@@ -140,10 +140,29 @@ class Mbarrier:
 
 
 class Mbarriers:
-    """The mbarrier objects of one CTA by shared byte address."""
+    """The mbarrier objects of one CTA by shared byte address.
+
+    `mbarrier.init` is an ordinary write: only behind a fence may asynchronous operations use what it made. Whose fence
+    is not asked.
+    """
 
     def __init__(self) -> None:
         self._objects: dict[int, Mbarrier] = {}
+        self._unpublished: set[int] = set()
+
+    def publish(self) -> None:
+        """fence.mbarrier_init or fence.proxy.async."""
+        self._unpublished.clear()
+
+    def at_async(self, address: int) -> Mbarrier:
+        """The object that an asynchronous operation uses. Faults: as `at`, `mbarrier-unpublished`."""
+        require(
+            address not in self._unpublished,
+            "mbarrier-unpublished",
+            f"an asynchronous operation uses the mbarrier at {address:#x} with no fence.mbarrier_init or "
+            "fence.proxy.async since its mbarrier.init",
+        )
+        return self.at(address)
 
     def init(self, address: int, count: int) -> Mbarrier:
         """mbarrier.init. Faults: `mbarrier-alignment`, `mbarrier-live`, `mbarrier-count`."""
@@ -154,6 +173,7 @@ class Mbarriers:
             f"mbarrier.init of the mbarrier at {address:#x}, which is initialised and was not invalidated",
         )
         barrier = self._objects[address] = Mbarrier(count)
+        self._unpublished.add(address)
         return barrier
 
     def at(self, address: int) -> Mbarrier:
@@ -171,6 +191,7 @@ class Mbarriers:
         """mbarrier.inval: the memory may be used for anything again. Faults as `at`."""
         self.at(address)
         del self._objects[address]
+        self._unpublished.discard(address)
 
     @staticmethod
     def _check_alignment(address: int) -> None:

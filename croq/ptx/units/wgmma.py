@@ -19,7 +19,7 @@ from croq.ptx.units.swizzle import Addresses
 from croq.ptx.units.wgmma_operands import Descriptor
 
 M = 64
-THREADS = 128
+WARP_ROWS, WARP_THREADS = 16, 32
 K_BYTES = 32  # of every instruction, whatever its type
 # PTX ISA, wgmma.mma_async: the N of integer and single-bit shapes.
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
@@ -94,7 +94,10 @@ class Wgmma:
         return decode(self.a, a_bytes(registers))
 
     def compute(self, a: Values, b: Values, registers: Words, scale_d: bool) -> Words:
-        """The new accumulator registers [128, `accumulator_registers`]; without `scale_d` the old ones are not read."""
+        """The new accumulator registers [128, `accumulator_registers`]; without `scale_d` the old ones are not read.
+
+        Or of some of the four warps: 16 rows of A and 32 threads each.
+        """
         a = -a if self.scale_a < 0 else a
         b = -b if self.scale_b < 0 else b
         c = accumulator_matrix(registers, self.d) if scale_d else None
@@ -102,34 +105,35 @@ class Wgmma:
 
 
 def a_bytes(registers: Words) -> Bytes:
-    """[128 threads, 4 registers] of A to [64 rows, 32 bytes].
+    """[128 threads, 4 registers] of A to [64 rows, 32 bytes]; or of fewer warps, 16 rows each.
 
     PTX ISA, "Register Fragments for wgmma.mma_async": register i of lane l in warp w has the bytes 4 * (l % 4) + 16 *
     (i / 2) .. +3 of row 16 * w + l / 4 + 8 * (i % 2), for every element size.
     """
-    rows = np.empty((4, 2, 8, 2, 4), np.uint32)  # warp, half of the rows, row, half of the columns, column
-    parts = registers.reshape(4, 8, 4, 2, 2)  # warp, lane / 4, lane % 4, i / 2, i % 2
+    warps = len(registers) // WARP_THREADS
+    rows = np.empty((warps, 2, 8, 2, 4), np.uint32)  # warp, half of the rows, row, half of the columns, column
+    parts = registers.reshape(warps, 8, 4, 2, 2)  # warp, lane / 4, lane % 4, i / 2, i % 2
     rows[:] = parts.transpose(0, 4, 1, 3, 2)
-    return rows.reshape(M, 8).view(np.uint8)
+    return rows.reshape(warps * WARP_ROWS, 8).view(np.uint8)
 
 
 def accumulator_matrix(registers: Words, dtype: str) -> Values:
-    """[128 threads, registers] to [64, n] of int32, float32 or float16.
+    """[128 threads, registers] to [64, n] of int32, float32 or float16; or of fewer warps, 16 rows each.
 
     PTX ISA, "Accumulator D": lane l of warp w has the columns 8 * j + 2 * (l % 4) + e, e of 0 and 1, of the rows
     16 * w + l / 4 + 8 * h, in the elements 4 * j + 2 * h + e; f16 pairs share a register, the low half is e = 0.
     """
     elements = _elements(registers, dtype)
     n = elements.shape[1] * 2
-    parts = elements.reshape(4, 8, 4, n // 8, 2, 2)  # warp, lane / 4, lane % 4, j, h, e
-    return parts.transpose(0, 4, 1, 3, 2, 5).reshape(M, n)
+    parts = elements.reshape(-1, 8, 4, n // 8, 2, 2)  # warp, lane / 4, lane % 4, j, h, e
+    return parts.transpose(0, 4, 1, 3, 2, 5).reshape(-1, n)
 
 
 def accumulator_registers(matrix: Values) -> Words:
     """[64, n] of int32, float32 or float16 to [128 threads, registers]: the inverse of `accumulator_matrix`."""
     n = matrix.shape[1]
-    parts = matrix.reshape(4, 2, 8, n // 8, 4, 2)  # warp, h, row, j, lane % 4, e
-    return np.ascontiguousarray(parts.transpose(0, 2, 4, 3, 1, 5).reshape(THREADS, n // 2)).view(np.uint32)
+    parts = matrix.reshape(-1, 2, 8, n // 8, 4, 2)  # warp, h, row, j, lane % 4, e
+    return np.ascontiguousarray(parts.transpose(0, 2, 4, 3, 1, 5).reshape(-1, n // 2)).view(np.uint32)
 
 
 _ACCUMULATORS: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "s32": np.int32}
