@@ -121,6 +121,11 @@ def _unary(c: Compiler, op: scalar.Unary) -> Code:
     return Code(run)
 
 
+def _of(dtype: Any, value: Any) -> Any:
+    """A value of all lanes, which is a Python number, or of each; NumPy 2.5 takes no number beyond 63 bits untyped."""
+    return np.asarray(value).astype(dtype, copy=False) if isinstance(value, np.ndarray) else dtype.type(value)
+
+
 @handles(scalar.Select)
 def _select(c: Compiler, op: scalar.Select) -> Code:
     condition, then, otherwise = c.slot(op.condition), c.slot(op.then), c.slot(op.otherwise)
@@ -130,7 +135,7 @@ def _select(c: Compiler, op: scalar.Select) -> Code:
         v = warp.v
         test = v[condition]
         if type(test) is np.ndarray:
-            v[result] = np.where(test, v[then], v[otherwise]).astype(dtype, copy=False)
+            v[result] = np.where(test, _of(dtype, v[then]), _of(dtype, v[otherwise]))
         else:
             v[result] = v[then] if test else v[otherwise]
 
@@ -201,7 +206,7 @@ def _set(c: Compiler, op: scalar.VarSet) -> Code:
         if warp.mask == warp.declared_mask.get(var, warp.base):
             v[var] = v[value]
         else:
-            v[var] = np.where(lane_flags(warp.mask), v[value], v[var]).astype(dtype, copy=False)
+            v[var] = np.where(lane_flags(warp.mask), _of(dtype, v[value]), _of(dtype, v[var]))
 
     return Code(run)
 
@@ -209,7 +214,7 @@ def _set(c: Compiler, op: scalar.VarSet) -> Code:
 def _set_elements(var: int, value: int, dtype: Any) -> Plain:
     def run(warp: Warp) -> None:
         v, mask = warp.v, warp.element_mask
-        v[var] = v[value] if mask is None else np.where(mask, v[value], v[var]).astype(dtype, copy=False)
+        v[var] = v[value] if mask is None else np.where(mask, _of(dtype, v[value]), _of(dtype, v[var]))
 
     return run
 
