@@ -29,7 +29,6 @@ from croq.ptx.units import mma_sync, wgmma  # noqa: E402
 from croq.ptx.units.approximate import APPROXIMATIONS, approximate, tolerance  # noqa: E402
 from croq.ptx.units.conversion import INTEGERS, convert  # noqa: E402
 from croq.ptx.units.formats import FORMATS  # noqa: E402
-from croq.ptx.units.tensor_map import TensorMap  # noqa: E402
 
 SEED = 2024
 COUNT = 1 << 16  # elements of a scalar probe
@@ -222,45 +221,12 @@ def warp_source(number: int, unit: mma_sync.MmaSync) -> str:
     )
 
 
-def box_source(rank: int) -> str:
-    coordinates = ", ".join(f"%{2 + i}" for i in range(rank))
-    values = ", ".join(f'"r"(c[{i}])' for i in range(rank))
-    load = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group"
-    return (
-        f'extern "C" __global__ void box_{rank}(const __grid_constant__ Map map, const int* c, unsigned start, '
-        "unsigned bytes, uint4* image, unsigned stores) {\n"
-        "  extern __shared__ __align__(1024) uint4 smem[];\n  __shared__ unsigned long long bar;\n"
-        "  unsigned t = threadIdx.x, base = (unsigned)__cvta_generic_to_shared(smem);\n"
-        "  unsigned b = (unsigned)__cvta_generic_to_shared(&bar);\n"
-        f"  for (unsigned i = t; i < {SHARED // 16}; i += 128) smem[i] = image[i];\n"
-        '  if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b) : "memory");\n'
-        '  asm volatile("fence.proxy.async;" ::: "memory");\n  __syncthreads();\n'
-        "  if (t == 0 && stores) {\n"
-        f'    asm volatile("{store} [%0, {{{coordinates}}}], [%1];"'
-        f' :: "l"(&map), "r"(base + start), {values} : "memory");\n'
-        '    asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");\n'
-        "  } else if (t == 0) {\n"
-        '    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory");\n'
-        f'    asm volatile("{load} [%0], [%1, {{{coordinates}}}], [%{2 + rank}];"'
-        f' :: "r"(base + start), "l"(&map), {values}, "r"(b) : "memory");\n'
-        "  }\n"
-        "  if (!stores) {\n    unsigned done = 0;\n"
-        '    while (!done) asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; '
-        'selp.u32 %0, 1, 0, p;}" : "=r"(done) : "r"(b) : "memory");\n'
-        "  }\n  __syncthreads();\n"
-        f"  for (unsigned i = t; i < {SHARED // 16}; i += 128) image[i] = smem[i];\n}}\n"
-    )
-
-
 def sources() -> dict[str, str]:
     """CUDA text by the name of its cubin."""
-    boxes = "struct alignas(64) Map { char bytes[128]; };\n" + "".join(box_source(rank) for rank in range(1, 6))
     return {
         "scalars": "".join(scalar_source(i, p) for i, p in enumerate(scalars())),
         "warpgroups": "".join(warpgroup_source(i, p) for i, p in enumerate(warpgroups())),
         "warps": "".join(warp_source(i, p) for i, p in enumerate(WARPS)),
-        "boxes": boxes,
     }
 
 
@@ -315,7 +281,6 @@ def run(folder: Path, only: str) -> int:
     ]
     probes += [(_title(p), partial(run_warpgroup, chip, i, p)) for i, p in enumerate(warpgroups())]
     probes += [(f"mma.sync {u}", partial(run_warp, chip, i, u)) for i, u in enumerate(WARPS)]
-    probes += [(f"box of rank {rank}", partial(run_boxes, chip, rank)) for rank in range(1, 6)]
     for name, probe in probes:
         if only not in name:
             continue
@@ -486,66 +451,6 @@ def run_warp(chip: Chip, number: int, unit: mma_sync.MmaSync) -> str:
     a.flags.writeable = b.flags.writeable = False
     chip.call("warps", f"warp_{number}", [a, b, c], block=32)
     return verdict((c == want).reshape(-1), lambda at: f"lane {at // nc}, register {at % nc}")
-
-
-def run_boxes(chip: Chip, rank: int) -> str:
-    """Random boxes of random maps, loads and stores, over the edges too."""
-    for _ in range(40):
-        answer = _one_box(chip, rank)
-        if answer:
-            return answer
-    return "ok"
-
-
-def _one_box(chip: Chip, rank: int) -> str:
-    from croq.diagnostics import LaunchError
-    from croq.driver import tensormap
-    from croq.driver.device import ensure_context, synchronize
-    from croq.driver.device_array import DeviceArray
-
-    dtype = str(RNG.choice(["u8", "bf16", "f32", "f64"]))
-    size, swizzle = {"u8": 1, "bf16": 2, "f32": 4, "f64": 8}[dtype], int(RNG.choice([0, 32, 64, 128]))
-    swizzle = 0 if rank == 1 else swizzle  # a swizzled box of one dimension is an illegal instruction on an H200
-    inner = 16 * int(RNG.integers(1, (swizzle or 128) // 16 + 1)) // size
-    dims = (int(RNG.integers(1, 90)), *(int(RNG.integers(1, 6)) for _ in range(rank - 1)))
-    pitch, strides = -(-dims[0] * size // 16) * 16, []
-    for dim in dims[1:]:
-        strides.append(pitch)
-        pitch *= dim
-    box = (inner, *(int(RNG.integers(1, 5)) for _ in range(rank - 1)))
-    stores = bool(RNG.integers(0, 2))
-    steps = (1, *(1 if stores else int(RNG.integers(1, 3)) for _ in range(rank - 1)))  # strides are for loads
-    corner = tuple(int(RNG.integers(-5, d + 2)) for d in dims)
-    start = 128 * int(RNG.integers(0, 16))
-    model = TensorMap(dtype, 0, dims, tuple(strides), box, steps, swizzle)
-    data = RNG.integers(0, 256, pitch, dtype=np.uint8)
-    image = RNG.integers(0, 256, SHARED, dtype=np.uint8)
-    places = model.shared_addresses(START + start)[:, None] - START + np.arange(size)
-    want_data, want_image = data.copy(), image.copy()
-    if stores:
-
-        def scatter(addresses: np.ndarray, values: np.ndarray) -> None:
-            want_data[addresses[:, None] + np.arange(size)] = values
-
-        model.store(corner, image[places], scatter)
-    else:
-        want_image[places] = model.load(corner, lambda where, width: data[where[:, None] + np.arange(width)])
-    device = DeviceArray.from_numpy(data)
-    ensure_context(0)
-    spec = tensormap.TensorMapSpec(dtype, box, swizzle, element_strides=steps)
-    encoded = tensormap.encode(spec, device.pointer, dims, tuple(strides))
-    coordinates = np.array(corner, np.int32)
-    coordinates.flags.writeable = False
-    arguments = [encoded, coordinates, ("u32", start), ("u32", model.bytes), image, ("u32", int(stores))]
-    try:
-        chip.call("boxes", f"box_{rank}", arguments, shared=SHARED)
-        synchronize()
-    except LaunchError as error:  # the context has gone, and with it what comes after
-        return f"{error.diagnostics[0].message}: {model} at {corner}, shared {start}, {'store' if stores else 'load'}"
-    wrong = int((device.to_numpy() != want_data).sum()) + int((image != want_image).sum())
-    return (
-        f"{wrong} bytes differ: {model} at {corner}, shared {start}, {'store' if stores else 'load'}" if wrong else ""
-    )
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from croq.ir.core import Block, Op, Value
@@ -81,6 +81,7 @@ class Map:
     inside: set[Value]
     variables: set[Variable]
     lifted: dict[int, int]  # values of the code around it: their number, and the number of their reshaped copy
+    assigned: set[Value | Variable] = field(default_factory=set)  # variables of the code around it that it sets
 
 
 @dataclass
@@ -142,9 +143,21 @@ class Compiler:
         around = self.map
         if around is None or (value in around.inside if isinstance(value, Value) else value in around.variables):
             return number
+        if value in around.assigned:
+            message = "the simulator cannot hand a variable of the thread from element to element"
+            raise fault("E-5030", None, message)
         if number not in around.lifted:
             around.lifted[number] = self.new()
         return around.lifted[number]
+
+    def outer(self, variable: Variable, op: Op) -> int:
+        """The number of a variable that a map assigns to and does not own; what it holds meanwhile nobody may ask."""
+        assert self.map is not None
+        number = self._number(variable)
+        if number in self.map.lifted:
+            raise fault("E-5030", op, "the simulator cannot hand a variable of the thread from element to element")
+        self.map.assigned.add(variable)
+        return number
 
     def result(self, value: Value) -> int:
         """The number of a value where it is defined."""

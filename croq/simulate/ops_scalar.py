@@ -193,11 +193,11 @@ def _get(c: Compiler, op: scalar.VarGet) -> Code:
 
 @handles(scalar.VarSet)
 def _set(c: Compiler, op: scalar.VarSet) -> Code:
+    if c.map is not None and op.var not in c.map.variables:
+        return Code(_set_by_elements(c.outer(op.var, op), c.slot(op.value), DTYPES[op.var.type]))
     var, value = c.slot(op.var), c.slot(op.value)
     dtype = DTYPES[op.var.type]
     if c.map is not None:
-        if op.var not in c.map.variables:
-            raise fault("E-5030", op, "the simulator cannot assign to a variable of the thread for each element")
         return Code(_set_elements(var, value, dtype))
 
     def run(warp: Warp) -> None:
@@ -209,6 +209,24 @@ def _set(c: Compiler, op: scalar.VarSet) -> Code:
             v[var] = np.where(lane_flags(warp.mask), _of(dtype, v[value]), _of(dtype, v[var]))
 
     return Code(run)
+
+
+def _set_by_elements(var: int, value: int, dtype: Any) -> Plain:
+    """A variable of the thread keeps what its last element assigns, in the order of rows and columns."""
+
+    def run(warp: Warp) -> None:
+        content, mask = np.asarray(_of(dtype, warp.v[value])), np.asarray(_elements_that_assign(warp))
+        full = np.broadcast_shapes((32, 1), content.shape, mask.shape)
+        assigned = np.broadcast_to(mask, full).reshape(32, -1)
+        last = assigned.shape[1] - 1 - np.argmax(assigned[:, ::-1], axis=1)
+        values = np.broadcast_to(content, full).reshape(32, -1)[np.arange(32), last]
+        warp.v[var] = np.where(assigned.any(axis=1), values, _of(dtype, warp.v[var]))
+
+    return run
+
+
+def _elements_that_assign(warp: Warp) -> Any:
+    return True if warp.element_mask is None else warp.element_mask
 
 
 def _set_elements(var: int, value: int, dtype: Any) -> Plain:

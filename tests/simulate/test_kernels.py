@@ -97,7 +97,7 @@ def _simulated(lower, name, arrays):
 
 
 @pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
-@pytest.mark.parametrize("value", [16256.0, 3e4, 1e9, 1.6e18])
+@pytest.mark.parametrize("value", [16256.0, 3e4, 1e9, 1.6e18, 3.3e38])
 def test_equal_scores_of_any_size_give_the_mean(lower, name, value):
     """A product that is rounded on one side of a difference only would be off by more than exp2 can hold."""
     arrays = _attention_arrays(256, 1)

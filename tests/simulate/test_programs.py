@@ -275,3 +275,27 @@ def test_16_bit_results_are_rounded_once(check):
         {"x": x, "y": np.zeros(512, ml_dtypes.bfloat16)},
         {"y": (x * np.float32(1.5)).astype(ml_dtypes.bfloat16).astype(np.float64)},
     )
+
+
+def test_a_variable_of_the_thread_keeps_what_its_last_element_assigns(check):
+    """Thread t owns the elements t, t + 128, t + 256; some of them assign."""
+    x = np.random.default_rng(2).integers(-9, 10, (3, 128)).astype(np.float32)
+    last = [next((row[t] for row in x[::-1] if row[t] > 3), -1) for t in range(128)]
+    check(
+        """
+        __co__ void f(global f32 [384] x, global f32 [128] y) {
+          parallel q by 1 : block, t by 128 : thread {
+            frag f32 [384] part;
+            mutable f32 seen = -1.0f;
+            apply {i} in part.span
+              part.at(i) = x.at(i);
+            apply {i} in part.span {
+              if (part.at(i) > 3.0f)
+                seen = part.at(i);
+            }
+            y.at(t) = seen;
+          }
+        }""",
+        {"x": x.reshape(384), "y": np.zeros(128, np.float32)},
+        {"y": last},
+    )
