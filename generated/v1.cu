@@ -116,14 +116,14 @@ flash_atten(
   const s32 lane_row = warp_row + lane / 4;     // its first row, the other is 8 below
   const s32 lane_col = lane % 4 * 2;            // its first column of each group of 8
 
-  // v1.co:27  parallel.async {tile, head, batch} by [cdiv(Q_SEQ, BLOCK_M), H, B] : block
+  // v1.co:25  parallel.async {tile, head, batch} by [cdiv(Q_SEQ, BLOCK_M), H, B] : block
   const s32 tile = blockIdx.x;
   const s32 head = blockIdx.y;
   const s32 batch = blockIdx.z;
-  // v1.co:29  bm = cdiv(Q_SEQ, BLOCK_M) - 1 - tile
+  // v1.co:27  bm = cdiv(Q_SEQ, BLOCK_M) - 1 - tile
   const s32 bm = croq::cdiv(Q_SEQ, 128) - 1 - tile;
 
-  // v1.co:36  q_s = dma.copy.swiz<128> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => shared
+  // v1.co:34  q_s = dma.copy.swiz<128> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => shared
   {  // 128 x 128 bf16, 16 bytes a step
     const s32 Q_at1 = bm * 128;
     #pragma unroll 8
@@ -139,37 +139,34 @@ flash_atten(
   }
   croq::fence_proxy_async();
   croq::cta_sync();
-  // v1.co:39  parallel wgm by 2 : group-4
+  // v1.co:37  parallel wgm by 2 : group-4
   const s32 wgm = croq::uniform(thread / 128);
-  // v1.co:40  frag bf16 [WG_M, BLOCK_N] acc_s_cast
+  // v1.co:38  frag bf16 [WG_M, BLOCK_N] acc_s_cast
   u32 acc_s_cast[32];  // bf16 [64, 128]
-  // v1.co:41  frag f32 [WG_M] scores_max {-inf}
+  // v1.co:39  frag f32 [WG_M] scores_max {-inf}
   float scores_max[2];  // f32 [64]
   croq::fill(scores_max, -croq::infinity());
-  // v1.co:42  frag f32 [WG_M] scores_max_prev
+  // v1.co:40  frag f32 [WG_M] scores_max_prev
   float scores_max_prev[2];  // f32 [64]
-  // v1.co:43  frag f32 [WG_M] scores_scale
+  // v1.co:41  frag f32 [WG_M] scores_scale
   float scores_scale[2];  // f32 [64]
-  // v1.co:44  frag f32 [WG_M] row_scale
-  float row_scale[2];  // f32 [64]
-  // v1.co:45  frag f32 [WG_M] scaled_max {-inf}
+  // v1.co:42  frag f32 [WG_M] scaled_max
   float scaled_max[2];  // f32 [64]
-  croq::fill(scaled_max, -croq::infinity());
-  // v1.co:46  frag f32 [WG_M] scores_sum
+  // v1.co:43  frag f32 [WG_M] scores_sum
   float scores_sum[2];  // f32 [64]
-  // v1.co:47  frag f32 [WG_M] logsum {0.0f}
+  // v1.co:44  frag f32 [WG_M] logsum {0.0f}
   float logsum[2];  // f32 [64]
   croq::fill(logsum, 0.0f);
-  // v1.co:48  acc_o = mma.fill.f32 0.0f
+  // v1.co:45  acc_o = mma.fill.f32 0.0f
   float acc_o[64];  // f32 [64, 128]
   croq::fill(acc_o, 0.0f);
 
-  // v1.co:50  foreach {bn} in [bm + 1]
+  // v1.co:47  foreach {bn} in [bm + 1]
   #pragma unroll 1
   for (s32 bn = 0; bn < bm + 1; ++bn) {
-    // v1.co:51  acc_s = mma.fill.f32 0.0f
+    // v1.co:48  acc_s = mma.fill.f32 0.0f
     float acc_s[64];  // f32 [64, 128]
-    // v1.co:52  k_s = dma.copy.swiz<128> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => shared
+    // v1.co:49  k_s = dma.copy.swiz<128> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => shared
     croq::cta_sync();
     {  // 128 x 128 bf16, 16 bytes a step
       const s32 K_at1 = bn * 128;
@@ -186,7 +183,7 @@ flash_atten(
     }
     croq::fence_proxy_async();
     croq::cta_sync();
-    // v1.co:54  mma.row.row acc_s, q_s.chunkat(wgm, _), k_s
+    // v1.co:51  mma.row.row acc_s, q_s.chunkat(wgm, _), k_s
     register_fence(acc_s);
     croq::wgmma_fence();
     {
@@ -204,24 +201,24 @@ flash_atten(
     croq::wgmma_wait<0>();
     register_fence(acc_s);
 
-    // v1.co:57  if (bn == bm)
+    // v1.co:54  if (bn == bm)
     if (bn == bm) {
-      // v1.co:58  apply {i, j} in acc_s.span
+      // v1.co:55  apply {i, j} in acc_s.span
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 i = lane_row + r / 2 % 2 * 8;
         const s32 j = lane_col + r / 4 * 8 + r % 2;
-        // v1.co:59  if (j > wgm * WG_M + i)
+        // v1.co:56  if (j > wgm * WG_M + i)
         if (j > wgm * 64 + i) {
-          // v1.co:60  acc_s.at(i, j) = -inf
+          // v1.co:57  acc_s.at(i, j) = -inf
           acc_s[r] = -croq::infinity();
         }
       }
     }
 
-    // v1.co:65  copy(scores_max_prev, scores_max)
+    // v1.co:62  copy(scores_max_prev, scores_max)
     croq::copy(scores_max_prev, scores_max);
-    // v1.co:66  reduce_max(scores_max, acc_s, 1)
+    // v1.co:63  reduce_max(scores_max, acc_s, 1)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       float even = acc_s[row * 2];
@@ -237,28 +234,55 @@ flash_atten(
     for (s32 row = 0; row < 2; ++row) {
       scores_max[row] = croq::lanes_max<4>(scores_max[row]);
     }
-    // v1.co:67  apply {i} in scores_max.span
+    // v1.co:64  mutable s32 huge = 0
+    s32 huge = 0;
+    // v1.co:65  apply {i} in scores_max.span
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
-      // v1.co:68  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
+      // v1.co:66  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
       scores_max[row] = croq::max(scores_max[row], scores_max_prev[row]);
-      // v1.co:69  row_scale.at(i) = __fabs(scores_max.at(i)) < EXACT_FROM ? SCALE : EXACT_SCALE
-      row_scale[row] = croq::abs(scores_max[row]) < 4.2949673e+09f ? 0.12751743f : 0.25f;
-      // v1.co:70  scores_scale.at(i) = scaled_max.at(i)
-      scores_scale[row] = scaled_max[row];
-      // v1.co:71  scaled_max.at(i) = scores_max.at(i) * row_scale.at(i)
-      scaled_max[row] = scores_max[row] * row_scale[row];
-      // v1.co:72  scores_scale.at(i) = __exp2f(scores_scale.at(i) - scaled_max.at(i))
-      scores_scale[row] = croq::ex2(scores_scale[row] - scaled_max[row]);
+      // v1.co:67  scores_scale.at(i) = __exp2f(scores_max_prev.at(i) * SCALE - scores_max.at(i) * SCALE)
+      scores_scale[row] = croq::ex2(scores_max_prev[row] * 0.12751743f - scores_max[row] * 0.12751743f);
+      // v1.co:68  scaled_max.at(i) = scores_max.at(i) * SCALE
+      scaled_max[row] = scores_max[row] * 0.12751743f;
+      // v1.co:69  if (__fabs(scores_max.at(i)) >= HUGE)
+      if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+        // v1.co:70  huge = 1
+        huge = 1;
+      }
     }
-    // v1.co:74  apply {i, j} in acc_s.span
-    // v1.co:75  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * row_scale.at(i) - scaled_max.at(i))
+    // v1.co:72  if (huge == 1)
+    if (huge == 1) {
+      // v1.co:73  apply {i} in scores_max.span
+      #pragma unroll
+      for (s32 row = 0; row < 2; ++row) {
+        // v1.co:74  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v1.co:75  scores_scale.at(i) = scores_max_prev.at(i) == scores_max.at(i) ? 1.0f : 0.0f
+          scores_scale[row] = scores_max_prev[row] == scores_max[row] ? 1.0f : 0.0f;
+          // v1.co:76  scaled_max.at(i) = 0.0f
+          scaled_max[row] = 0.0f;
+        }
+      }
+      // v1.co:79  apply {i, j} in acc_s.span
+      #pragma unroll
+      for (s32 r = 0; r < 64; ++r) {
+        const s32 row = r / 2 % 2;
+        // v1.co:80  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v1.co:81  acc_s.at(i, j) = acc_s.at(i, j) == scores_max.at(i) ? 0.0f : acc_s.at(i, j) - inf
+          acc_s[r] = acc_s[r] == scores_max[row] ? 0.0f : acc_s[r] - croq::infinity();
+        }
+      }
+    }
+    // v1.co:84  apply {i, j} in acc_s.span
+    // v1.co:85  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * SCALE - scaled_max.at(i))
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 row = r / 2 % 2;
-      acc_s[r] = croq::ex2(croq::fma(acc_s[r], row_scale[row], -scaled_max[row]));
+      acc_s[r] = croq::ex2(croq::fma(acc_s[r], 0.12751743f, -scaled_max[row]));
     }
-    // v1.co:76  reduce_sum(scores_sum, acc_s, 1)
+    // v1.co:86  reduce_sum(scores_sum, acc_s, 1)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       float even = acc_s[row * 2];
@@ -274,27 +298,27 @@ flash_atten(
     for (s32 row = 0; row < 2; ++row) {
       scores_sum[row] = croq::lanes_sum<4>(scores_sum[row]);
     }
-    // v1.co:77  apply {i} in logsum.span
-    // v1.co:78  logsum.at(i) = logsum.at(i) * scores_scale.at(i) + scores_sum.at(i)
+    // v1.co:87  apply {i} in logsum.span
+    // v1.co:88  logsum.at(i) = logsum.at(i) * scores_scale.at(i) + scores_sum.at(i)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       logsum[row] = croq::fma(logsum[row], scores_scale[row], scores_sum[row]);
     }
-    // v1.co:79  apply {i, j} in acc_o.span
-    // v1.co:80  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+    // v1.co:89  apply {i, j} in acc_o.span
+    // v1.co:90  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 row = r / 2 % 2;
       acc_o[r] *= scores_scale[row];
     }
-    // v1.co:82  apply {i, j} in acc_s_cast.span
-    // v1.co:83  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
+    // v1.co:92  apply {i, j} in acc_s_cast.span
+    // v1.co:93  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
     #pragma unroll
     for (s32 r = 0; r < 64; r += 2) {
       acc_s_cast[r / 2] = croq::pack<bf16>(acc_s[r], acc_s[r + 1]);
     }
 
-    // v1.co:85  v_s = dma.copy.swiz<128> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => shared
+    // v1.co:95  v_s = dma.copy.swiz<128> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => shared
     croq::cta_sync();
     {  // 128 x 128 bf16, 16 bytes a step
       const s32 V_at1 = bn * 128;
@@ -311,7 +335,7 @@ flash_atten(
     }
     croq::fence_proxy_async();
     croq::cta_sync();
-    // v1.co:87  mma.row.col acc_o, acc_s_cast, v_s
+    // v1.co:97  mma.row.col acc_o, acc_s_cast, v_s
     register_fence(acc_o);
     register_fence(acc_s_cast);
     croq::wgmma_fence();
@@ -332,20 +356,20 @@ flash_atten(
     register_fence(acc_s_cast);
   }
 
-  // v1.co:90  apply {i} in scores_scale.span
-  // v1.co:91  scores_scale.at(i) = 1.0f / logsum.at(i)
+  // v1.co:100  apply {i} in scores_scale.span
+  // v1.co:101  scores_scale.at(i) = 1.0f / logsum.at(i)
   #pragma unroll
   for (s32 row = 0; row < 2; ++row) {
     scores_scale[row] = croq::div(1.0f, logsum[row]);
   }
-  // v1.co:92  apply {i, j} in acc_o.span
-  // v1.co:93  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+  // v1.co:102  apply {i, j} in acc_o.span
+  // v1.co:103  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
   #pragma unroll
   for (s32 r = 0; r < 64; ++r) {
     const s32 row = r / 2 % 2;
     acc_o[r] *= scores_scale[row];
   }
-  // v1.co:95  mma.store acc_o, O_head.subspan(WG_M, DIM).at(bm # wgm, 0)
+  // v1.co:105  mma.store acc_o, O_head.subspan(WG_M, DIM).at(bm # wgm, 0)
   {
     const s32 O_at1 = (bm * 2 + wgm) * 64;
     #pragma unroll

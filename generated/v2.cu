@@ -129,14 +129,14 @@ flash_atten(
   const s32 lane_col = lane % 4 * 2;            // its first column of each group of 8
 
   if (thread == 0) {
-    // v2.co:56  shared event qf
+    // v2.co:54  shared event qf
     croq::mbarrier_init(qf, 1);
-    // v2.co:57  shared event kf[K_STAGES], vf[V_STAGES]
+    // v2.co:55  shared event kf[K_STAGES], vf[V_STAGES]
     croq::mbarrier_init(kf, 1);
     croq::mbarrier_init(kf + 8, 1);
     croq::mbarrier_init(vf, 1);
     croq::mbarrier_init(vf + 8, 1);
-    // v2.co:58  shared event ke[K_STAGES] = ready, ve[V_STAGES] = ready
+    // v2.co:56  shared event ke[K_STAGES] = ready, ve[V_STAGES] = ready
     croq::mbarrier_init(ke, 8);
     croq::mbarrier_init(ke + 8, 8);
     croq::mbarrier_init(ve, 8);
@@ -144,114 +144,111 @@ flash_atten(
     croq::fence_mbarrier_init();
   }
   croq::cta_sync();
-  // v2.co:40  parallel.async {tile, head, batch} by [cdiv(Q_SEQ, BLOCK_M), H, B] : block
+  // v2.co:38  parallel.async {tile, head, batch} by [cdiv(Q_SEQ, BLOCK_M), H, B] : block
   const s32 tile = blockIdx.x;
   const s32 head = blockIdx.y;
   const s32 batch = blockIdx.z;
-  // v2.co:42  bm = cdiv(Q_SEQ, BLOCK_M) - 1 - tile
+  // v2.co:40  bm = cdiv(Q_SEQ, BLOCK_M) - 1 - tile
   const s32 bm = croq::cdiv(Q_SEQ, 128) - 1 - tile;
-  // v2.co:43  kv_bound = bm + 1
+  // v2.co:41  kv_bound = bm + 1
   const s32 kv_bound = bm + 1;
-  // v2.co:60  parallel p by 3 : group-4, t by 128 : thread
+  // v2.co:58  parallel p by 3 : group-4, t by 128 : thread
   const s32 p = croq::uniform(thread / 128);
 
-  // ---- p == 0: threads 0..127  (v2.co:61) ---------------------------------------------------------
+  // ---- p == 0: threads 0..127  (v2.co:59) ---------------------------------------------------------
   if (p == 0) {
-    // v2.co:62  call croq::cuda::setreg_dec(PRODUCER_REGS)
+    // v2.co:60  call croq::cuda::setreg_dec(PRODUCER_REGS)
     croq::setmaxnreg_dec<24>();
 
     // ---- one thread issues: thread 0 ----------------------------------------------------------------
     if (thread == 0) {
-      // v2.co:65  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
+      // v2.co:63  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
       croq::mbarrier_arrive_expect_tx(qf, 32768);
       croq::tma_load_5d(q_shared, &Q_map, qf,
                         0, bm * 128, 0, head, batch, croq::policy_evict_first());
 
-      // v2.co:69  mutable u32 k_pipe_order = 0
+      // v2.co:67  mutable u32 k_pipe_order = 0
       u32 k_pipe_order = 0;
-      // v2.co:70  mutable u32 v_pipe_order = 0
+      // v2.co:68  mutable u32 v_pipe_order = 0
       u32 v_pipe_order = 0;
-      // v2.co:71  foreach {issue} in [kv_bound]
+      // v2.co:69  foreach {issue} in [kv_bound]
       #pragma unroll 1
       for (s32 issue = 0; issue < kv_bound; ++issue) {
-        // v2.co:72  bn = bm - issue
+        // v2.co:70  bn = bm - issue
         const s32 bn = bm - issue;
-        // v2.co:73  k_slot = k_pipe_order % K_STAGES
+        // v2.co:71  k_slot = k_pipe_order % K_STAGES
         const u32 k_slot = k_pipe_order % 2;
-        // v2.co:74  v_slot = v_pipe_order % V_STAGES
+        // v2.co:72  v_slot = v_pipe_order % V_STAGES
         const u32 v_slot = v_pipe_order % 2;
 
-        // v2.co:76  wait ke.at(k_pipe_order)
+        // v2.co:74  wait ke.at(k_pipe_order)
         croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
-        // v2.co:77  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
+        // v2.co:75  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
         croq::mbarrier_arrive_expect_tx(kf + k_slot * 8, 32768);
         croq::tma_load_5d(k_buf + k_slot * k_buf_stride, &K_map, kf + k_slot * 8,
                           0, bn * 128, 0, head, batch, croq::policy_evict_last());
-        // v2.co:79  trigger kf.at(k_pipe_order++) after k_load
+        // v2.co:77  trigger kf.at(k_pipe_order++) after k_load
         ++k_pipe_order;
 
-        // v2.co:81  wait ve.at(v_pipe_order)
+        // v2.co:79  wait ve.at(v_pipe_order)
         croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
-        // v2.co:82  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
+        // v2.co:80  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
         croq::mbarrier_arrive_expect_tx(vf + v_slot * 8, 32768);
         croq::tma_load_5d(v_buf + v_slot * v_buf_stride, &V_map, vf + v_slot * 8,
                           0, bn * 128, 0, head, batch, croq::policy_evict_last());
-        // v2.co:84  trigger vf.at(v_pipe_order++) after v_load
+        // v2.co:82  trigger vf.at(v_pipe_order++) after v_load
         ++v_pipe_order;
       }
     }
   }
 
-  // ---- p > 0: threads 128..383  (v2.co:88) --------------------------------------------------------
+  // ---- p > 0: threads 128..383  (v2.co:86) --------------------------------------------------------
   if (p > 0) {
-    // v2.co:89  call croq::cuda::setreg_inc(CONSUMER_REGS)
+    // v2.co:87  call croq::cuda::setreg_inc(CONSUMER_REGS)
     croq::setmaxnreg_inc<240>();
-    // v2.co:90  cid = p - 1
+    // v2.co:88  cid = p - 1
     const s32 cid = p - 1;
 
-    // v2.co:92  frag bf16 [WG_M, BLOCK_N] acc_s_cast
+    // v2.co:90  frag bf16 [WG_M, BLOCK_N] acc_s_cast
     u32 acc_s_cast[32];  // bf16 [64, 128]
-    // v2.co:93  frag f32 [WG_M] scores_max {-inf}
+    // v2.co:91  frag f32 [WG_M] scores_max {-inf}
     float scores_max[2];  // f32 [64]
     croq::fill(scores_max, -croq::infinity());
-    // v2.co:94  frag f32 [WG_M] scores_max_prev
+    // v2.co:92  frag f32 [WG_M] scores_max_prev
     float scores_max_prev[2];  // f32 [64]
-    // v2.co:95  frag f32 [WG_M] scores_scale
+    // v2.co:93  frag f32 [WG_M] scores_scale
     float scores_scale[2];  // f32 [64]
-    // v2.co:96  frag f32 [WG_M] row_scale
-    float row_scale[2];  // f32 [64]
-    // v2.co:97  frag f32 [WG_M] scaled_max {-inf}
+    // v2.co:94  frag f32 [WG_M] scaled_max
     float scaled_max[2];  // f32 [64]
-    croq::fill(scaled_max, -croq::infinity());
-    // v2.co:98  frag f32 [WG_M] scores_sum
+    // v2.co:95  frag f32 [WG_M] scores_sum
     float scores_sum[2];  // f32 [64]
-    // v2.co:99  frag f32 [WG_M] logsum {0.0f}
+    // v2.co:96  frag f32 [WG_M] logsum {0.0f}
     float logsum[2];  // f32 [64]
     croq::fill(logsum, 0.0f);
-    // v2.co:100  acc_o = mma.fill.f32 0.0f
+    // v2.co:97  acc_o = mma.fill.f32 0.0f
     float acc_o[64];  // f32 [64, 128]
     croq::fill(acc_o, 0.0f);
 
-    // v2.co:102  mutable u32 k_pipe_order = 0
+    // v2.co:99  mutable u32 k_pipe_order = 0
     u32 k_pipe_order = 0;
-    // v2.co:103  mutable u32 v_pipe_order = 0
+    // v2.co:100  mutable u32 v_pipe_order = 0
     u32 v_pipe_order = 0;
 
-    // v2.co:105  wait qf
+    // v2.co:102  wait qf
     croq::mbarrier_wait(qf, 0);
-    // v2.co:106  foreach {step} in [kv_bound]
+    // v2.co:103  foreach {step} in [kv_bound]
     #pragma unroll 1
     for (s32 step = 0; step < kv_bound; ++step) {
-      // v2.co:107  k_slot = k_pipe_order % K_STAGES
+      // v2.co:104  k_slot = k_pipe_order % K_STAGES
       const u32 k_slot = k_pipe_order % 2;
-      // v2.co:108  v_slot = v_pipe_order % V_STAGES
+      // v2.co:105  v_slot = v_pipe_order % V_STAGES
       const u32 v_slot = v_pipe_order % 2;
 
-      // v2.co:110  acc_s = mma.fill.f32 0.0f
+      // v2.co:107  acc_s = mma.fill.f32 0.0f
       float acc_s[64];  // f32 [64, 128]
-      // v2.co:111  wait kf.at(k_pipe_order)
+      // v2.co:108  wait kf.at(k_pipe_order)
       croq::mbarrier_wait(kf + k_slot * 8, (k_pipe_order / 2) & 1);
-      // v2.co:112  mma.row.row acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[k_slot]
+      // v2.co:109  mma.row.row acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[k_slot]
       register_fence(acc_s);
       croq::wgmma_fence();
       {
@@ -268,31 +265,31 @@ flash_atten(
       croq::wgmma_commit();
       croq::wgmma_wait<0>();
       register_fence(acc_s);
-      // v2.co:113  trigger ke.at(k_pipe_order++)
+      // v2.co:110  trigger ke.at(k_pipe_order++)
       croq::warp_sync();
       if (lane == 0) {
         croq::mbarrier_arrive(ke + k_slot * 8);
       }
       ++k_pipe_order;
 
-      // v2.co:116  if (step == 0)
+      // v2.co:113  if (step == 0)
       if (step == 0) {
-        // v2.co:117  apply {i, j} in acc_s.span
+        // v2.co:114  apply {i, j} in acc_s.span
         #pragma unroll
         for (s32 r = 0; r < 64; ++r) {
           const s32 i = lane_row + r / 2 % 2 * 8;
           const s32 j = lane_col + r / 4 * 8 + r % 2;
-          // v2.co:118  if (j > cid * WG_M + i)
+          // v2.co:115  if (j > cid * WG_M + i)
           if (j > cid * 64 + i) {
-            // v2.co:119  acc_s.at(i, j) = -inf
+            // v2.co:116  acc_s.at(i, j) = -inf
             acc_s[r] = -croq::infinity();
           }
         }
       }
 
-      // v2.co:124  copy(scores_max_prev, scores_max)
+      // v2.co:121  copy(scores_max_prev, scores_max)
       croq::copy(scores_max_prev, scores_max);
-      // v2.co:125  reduce_max(scores_max, acc_s, 1)
+      // v2.co:122  reduce_max(scores_max, acc_s, 1)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         float even = acc_s[row * 2];
@@ -308,28 +305,55 @@ flash_atten(
       for (s32 row = 0; row < 2; ++row) {
         scores_max[row] = croq::lanes_max<4>(scores_max[row]);
       }
-      // v2.co:126  apply {i} in scores_max.span
+      // v2.co:123  mutable s32 huge = 0
+      s32 huge = 0;
+      // v2.co:124  apply {i} in scores_max.span
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
-        // v2.co:127  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
+        // v2.co:125  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
         scores_max[row] = croq::max(scores_max[row], scores_max_prev[row]);
-        // v2.co:128  row_scale.at(i) = __fabs(scores_max.at(i)) < EXACT_FROM ? SCALE : EXACT_SCALE
-        row_scale[row] = croq::abs(scores_max[row]) < 4.2949673e+09f ? 0.12751743f : 0.25f;
-        // v2.co:129  scores_scale.at(i) = scaled_max.at(i)
-        scores_scale[row] = scaled_max[row];
-        // v2.co:130  scaled_max.at(i) = scores_max.at(i) * row_scale.at(i)
-        scaled_max[row] = scores_max[row] * row_scale[row];
-        // v2.co:131  scores_scale.at(i) = __exp2f(scores_scale.at(i) - scaled_max.at(i))
-        scores_scale[row] = croq::ex2(scores_scale[row] - scaled_max[row]);
+        // v2.co:126  scores_scale.at(i) = __exp2f(scores_max_prev.at(i) * SCALE - scores_max.at(i) * SCALE)
+        scores_scale[row] = croq::ex2(scores_max_prev[row] * 0.12751743f - scores_max[row] * 0.12751743f);
+        // v2.co:127  scaled_max.at(i) = scores_max.at(i) * SCALE
+        scaled_max[row] = scores_max[row] * 0.12751743f;
+        // v2.co:128  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v2.co:129  huge = 1
+          huge = 1;
+        }
       }
-      // v2.co:133  apply {i, j} in acc_s.span
-      // v2.co:134  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * row_scale.at(i) - scaled_max.at(i))
+      // v2.co:131  if (huge == 1)
+      if (huge == 1) {
+        // v2.co:132  apply {i} in scores_max.span
+        #pragma unroll
+        for (s32 row = 0; row < 2; ++row) {
+          // v2.co:133  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v2.co:134  scores_scale.at(i) = scores_max_prev.at(i) == scores_max.at(i) ? 1.0f : 0.0f
+            scores_scale[row] = scores_max_prev[row] == scores_max[row] ? 1.0f : 0.0f;
+            // v2.co:135  scaled_max.at(i) = 0.0f
+            scaled_max[row] = 0.0f;
+          }
+        }
+        // v2.co:138  apply {i, j} in acc_s.span
+        #pragma unroll
+        for (s32 r = 0; r < 64; ++r) {
+          const s32 row = r / 2 % 2;
+          // v2.co:139  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v2.co:140  acc_s.at(i, j) = acc_s.at(i, j) == scores_max.at(i) ? 0.0f : acc_s.at(i, j) - inf
+            acc_s[r] = acc_s[r] == scores_max[row] ? 0.0f : acc_s[r] - croq::infinity();
+          }
+        }
+      }
+      // v2.co:143  apply {i, j} in acc_s.span
+      // v2.co:144  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * SCALE - scaled_max.at(i))
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
-        acc_s[r] = croq::ex2(croq::fma(acc_s[r], row_scale[row], -scaled_max[row]));
+        acc_s[r] = croq::ex2(croq::fma(acc_s[r], 0.12751743f, -scaled_max[row]));
       }
-      // v2.co:135  reduce_sum(scores_sum, acc_s, 1)
+      // v2.co:145  reduce_sum(scores_sum, acc_s, 1)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         float even = acc_s[row * 2];
@@ -345,29 +369,29 @@ flash_atten(
       for (s32 row = 0; row < 2; ++row) {
         scores_sum[row] = croq::lanes_sum<4>(scores_sum[row]);
       }
-      // v2.co:136  apply {i} in logsum.span
-      // v2.co:137  logsum.at(i) = logsum.at(i) * scores_scale.at(i) + scores_sum.at(i)
+      // v2.co:146  apply {i} in logsum.span
+      // v2.co:147  logsum.at(i) = logsum.at(i) * scores_scale.at(i) + scores_sum.at(i)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         logsum[row] = croq::fma(logsum[row], scores_scale[row], scores_sum[row]);
       }
-      // v2.co:138  apply {i, j} in acc_o.span
-      // v2.co:139  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+      // v2.co:148  apply {i, j} in acc_o.span
+      // v2.co:149  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
         acc_o[r] *= scores_scale[row];
       }
-      // v2.co:140  apply {i, j} in acc_s_cast.span
-      // v2.co:141  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
+      // v2.co:150  apply {i, j} in acc_s_cast.span
+      // v2.co:151  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
       #pragma unroll
       for (s32 r = 0; r < 64; r += 2) {
         acc_s_cast[r / 2] = croq::pack<bf16>(acc_s[r], acc_s[r + 1]);
       }
 
-      // v2.co:143  wait vf.at(v_pipe_order)
+      // v2.co:153  wait vf.at(v_pipe_order)
       croq::mbarrier_wait(vf + v_slot * 8, (v_pipe_order / 2) & 1);
-      // v2.co:144  mma.row.col acc_o, acc_s_cast, v_buf[v_slot]
+      // v2.co:154  mma.row.col acc_o, acc_s_cast, v_buf[v_slot]
       register_fence(acc_o);
       register_fence(acc_s_cast);
       croq::wgmma_fence();
@@ -386,7 +410,7 @@ flash_atten(
       croq::wgmma_wait<0>();
       register_fence(acc_o);
       register_fence(acc_s_cast);
-      // v2.co:145  trigger ve.at(v_pipe_order++)
+      // v2.co:155  trigger ve.at(v_pipe_order++)
       croq::warp_sync();
       if (lane == 0) {
         croq::mbarrier_arrive(ve + v_slot * 8);
@@ -394,20 +418,20 @@ flash_atten(
       ++v_pipe_order;
     }
 
-    // v2.co:148  apply {i} in scores_scale.span
-    // v2.co:149  scores_scale.at(i) = 1.0f / logsum.at(i)
+    // v2.co:158  apply {i} in scores_scale.span
+    // v2.co:159  scores_scale.at(i) = 1.0f / logsum.at(i)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       scores_scale[row] = croq::div(1.0f, logsum[row]);
     }
-    // v2.co:150  apply {i, j} in acc_o.span
-    // v2.co:151  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+    // v2.co:160  apply {i, j} in acc_o.span
+    // v2.co:161  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 row = r / 2 % 2;
       acc_o[r] *= scores_scale[row];
     }
-    // v2.co:154  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
+    // v2.co:164  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
     {
       const u32 row = cid * 64 + warp_row + lane % 16;
       #pragma unroll
@@ -420,7 +444,7 @@ flash_atten(
                           croq::pack<bf16>(acc_o[c * 4 + 6], acc_o[c * 4 + 7]));
       }
     }
-    // v2.co:155  tma.copy o_buf => O_head.subspan(BLOCK_M, DIM).at(bm, 0)
+    // v2.co:165  tma.copy o_buf => O_head.subspan(BLOCK_M, DIM).at(bm, 0)
     croq::fence_proxy_async();
     croq::named_barrier_sync(1, 256);
     if (thread == 128) {

@@ -84,6 +84,8 @@ CROQ_FN void register_fence(float (&r)[64]) {
 }
 
 // ================================================================================ device code of v3.co
+#define BLOCK_N 128
+
 template <int COLUMNS>
 __device__ __forceinline__ void local_row_sums(float* sums, const float* scores) {
   float top[2] = {0.0f, 0.0f};
@@ -154,14 +156,14 @@ flash_atten(
   const s32 lane_col = lane % 4 * 2;            // its first column of each group of 8
 
   if (thread == 0) {
-    // v3.co:94  shared event qf
+    // v3.co:92  shared event qf
     croq::mbarrier_init(qf, 1);
-    // v3.co:96  shared event kf[K_STAGES], vf[V_STAGES]
+    // v3.co:94  shared event kf[K_STAGES], vf[V_STAGES]
     croq::mbarrier_init(kf, 1);
     croq::mbarrier_init(kf + 8, 1);
     croq::mbarrier_init(vf, 1);
     croq::mbarrier_init(vf + 8, 1);
-    // v3.co:97  shared event ke[K_STAGES] = ready, ve[V_STAGES] = ready
+    // v3.co:95  shared event ke[K_STAGES] = ready, ve[V_STAGES] = ready
     croq::mbarrier_init(ke, 8);
     croq::mbarrier_init(ke + 8, 8);
     croq::mbarrier_init(ve, 8);
@@ -169,74 +171,74 @@ flash_atten(
     croq::fence_mbarrier_init();
   }
   croq::cta_sync();
-  // v3.co:84  parallel.async cta by PERSISTENT_CTAS : block
+  // v3.co:82  parallel.async cta by PERSISTENT_CTAS : block
   const s32 cta = blockIdx.x;
-  // v3.co:85  first_task = offsets.at(cta)
+  // v3.co:83  first_task = offsets.at(cta)
   const s32 first_task = offsets[cta];
-  // v3.co:86  task_count = offsets.at(cta + 1) - first_task
+  // v3.co:84  task_count = offsets.at(cta + 1) - first_task
   const s32 task_count = croq::sub<s32>(offsets[cta + 1], first_task);
-  // v3.co:99  parallel p by 3 : group-4, t by 128 : thread
+  // v3.co:97  parallel p by 3 : group-4, t by 128 : thread
   const s32 p = croq::uniform(thread / 128);
   const s32 t = thread % 128;
 
-  // ---- p == 0: threads 0..127  (v3.co:101) --------------------------------------------------------
+  // ---- p == 0: threads 0..127  (v3.co:99) ---------------------------------------------------------
   if (p == 0) {
-    // v3.co:102  call croq::cuda::setreg_dec(PRODUCER_REGS)
+    // v3.co:100  call croq::cuda::setreg_dec(PRODUCER_REGS)
     croq::setmaxnreg_dec<40>();
   }
 
-  // ---- p == 0 && t < 64: threads 0..63  (v3.co:107) -----------------------------------------------
+  // ---- p == 0 && t < 64: threads 0..63  (v3.co:105) -----------------------------------------------
   if (p == 0 && t < 64) {
-    // v3.co:95  shared event qe = ready
+    // v3.co:93  shared event qe = ready
     u32 qe_begun = 0;
 
-    // v3.co:108  mutable u32 k_pipe_order = 0
+    // v3.co:106  mutable u32 k_pipe_order = 0
     u32 k_pipe_order = 0;
-    // v3.co:109  mutable u32 v_pipe_order = 0
+    // v3.co:107  mutable u32 v_pipe_order = 0
     u32 v_pipe_order = 0;
 
-    // v3.co:111  foreach {index} in [task_count]
+    // v3.co:109  foreach {index} in [task_count]
     #pragma unroll 1
     for (s32 index = 0; index < task_count; ++index) {
-      // v3.co:112  task = tasks.at(first_task + index)
+      // v3.co:110  task = tasks.at(first_task + index)
       const s32 task = tasks[croq::add<s32>(first_task, index)];
-      // v3.co:113  bm = task & 255
+      // v3.co:111  bm = task & 255
       const s32 bm = task & 0xff;
-      // v3.co:114  head = (task >> 8) & 63
+      // v3.co:112  head = (task >> 8) & 63
       const s32 head = (task >> 8) & 0x3f;
-      // v3.co:115  batch = task >> 14
+      // v3.co:113  batch = task >> 14
       const s32 batch = task >> 14;
-      // v3.co:116  kv_bound = bm + 1
+      // v3.co:114  kv_bound = bm + 1
       const s32 kv_bound = bm + 1;
 
-      // v3.co:118  wait qe
+      // v3.co:116  wait qe
       if (qe_begun != 0) {
         croq::named_barrier_sync(14, 320);  // qe
       }
       qe_begun = 1;
-      // v3.co:119  if (t < 32)
+      // v3.co:117  if (t < 32)
       if (t < 32) {
         // ---- one thread issues: thread 0 ----------------------------------------------------------------
         if (thread == 0) {
-          // v3.co:123  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
+          // v3.co:121  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
           croq::mbarrier_arrive_expect_tx(qf, 32768);
           croq::tma_load_5d(q_shared, &Q_map, qf,
                             0, bm * 128, 0, head, batch, croq::policy_evict_first());
 
-          // v3.co:127  foreach {issue} in [kv_bound]
+          // v3.co:125  foreach {issue} in [kv_bound]
           #pragma unroll 1
           for (s32 issue = 0; issue < kv_bound; ++issue) {
-            // v3.co:128  bn = bm - issue
+            // v3.co:126  bn = bm - issue
             const s32 bn = bm - issue;
-            // v3.co:129  k_slot = k_pipe_order % K_STAGES
+            // v3.co:127  k_slot = k_pipe_order % K_STAGES
             const u32 k_slot = k_pipe_order % 2;
-            // v3.co:130  wait ke.at(k_pipe_order)
+            // v3.co:128  wait ke.at(k_pipe_order)
             croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
-            // v3.co:131  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
+            // v3.co:129  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
             croq::mbarrier_arrive_expect_tx(kf + k_slot * 8, 32768);
             croq::tma_load_5d(k_buf + k_slot * k_buf_stride, &K_map, kf + k_slot * 8,
                               0, bn * 128, 0, head, batch, croq::policy_evict_last());
-            // v3.co:133  trigger kf.at(k_pipe_order++) after k_load
+            // v3.co:131  trigger kf.at(k_pipe_order++) after k_load
             ++k_pipe_order;
           }
         }
@@ -244,20 +246,20 @@ flash_atten(
       } else {
         // ---- one thread issues: thread 32 ---------------------------------------------------------------
         if (thread == 32) {
-          // v3.co:138  foreach {issue} in [kv_bound]
+          // v3.co:136  foreach {issue} in [kv_bound]
           #pragma unroll 1
           for (s32 issue = 0; issue < kv_bound; ++issue) {
-            // v3.co:139  bn = bm - issue
+            // v3.co:137  bn = bm - issue
             const s32 bn = bm - issue;
-            // v3.co:140  v_slot = v_pipe_order % V_STAGES
+            // v3.co:138  v_slot = v_pipe_order % V_STAGES
             const u32 v_slot = v_pipe_order % 2;
-            // v3.co:141  wait ve.at(v_pipe_order)
+            // v3.co:139  wait ve.at(v_pipe_order)
             croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
-            // v3.co:142  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
+            // v3.co:140  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
             croq::mbarrier_arrive_expect_tx(vf + v_slot * 8, 32768);
             croq::tma_load_5d(v_buf + v_slot * v_buf_stride, &V_map, vf + v_slot * 8,
                               0, bn * 128, 0, head, batch, croq::policy_evict_last());
-            // v3.co:144  trigger vf.at(v_pipe_order++) after v_load
+            // v3.co:142  trigger vf.at(v_pipe_order++) after v_load
             ++v_pipe_order;
           }
         }
@@ -266,64 +268,62 @@ flash_atten(
     }
   }
 
-  // ---- p > 0: threads 128..383  (v3.co:150) -------------------------------------------------------
+  // ---- p > 0: threads 128..383  (v3.co:148) -------------------------------------------------------
   if (p > 0) {
-    // v3.co:94
+    // v3.co:92
     u32 qf_phase = 0;
 
-    // v3.co:151  call croq::cuda::setreg_inc(CONSUMER_REGS)
+    // v3.co:149  call croq::cuda::setreg_inc(CONSUMER_REGS)
     croq::setmaxnreg_inc<232>();
-    // v3.co:152  cid = p - 1
+    // v3.co:150  cid = p - 1
     const s32 cid = p - 1;
 
-    // v3.co:154  mutable u32 k_pipe_order = 0
+    // v3.co:152  mutable u32 k_pipe_order = 0
     u32 k_pipe_order = 0;
-    // v3.co:155  mutable u32 v_pipe_order = 0
+    // v3.co:153  mutable u32 v_pipe_order = 0
     u32 v_pipe_order = 0;
 
-    // v3.co:157  foreach {index} in [task_count]
+    // v3.co:155  foreach {index} in [task_count]
     #pragma unroll 1
     for (s32 index = 0; index < task_count; ++index) {
-      // v3.co:158  task = tasks.at(first_task + index)
+      // v3.co:156  task = tasks.at(first_task + index)
       const s32 task = tasks[croq::add<s32>(first_task, index)];
-      // v3.co:159  bm = task & 255
+      // v3.co:157  bm = task & 255
       const s32 bm = task & 0xff;
-      // v3.co:160  head = (task >> 8) & 63
+      // v3.co:158  head = (task >> 8) & 63
       const s32 head = (task >> 8) & 0x3f;
-      // v3.co:161  batch = task >> 14
+      // v3.co:159  batch = task >> 14
       const s32 batch = task >> 14;
-      // v3.co:162  kv_bound = bm + 1
+      // v3.co:160  kv_bound = bm + 1
       const s32 kv_bound = bm + 1;
 
-      // v3.co:165  frag bf16 [WG_M, BLOCK_N] acc_s_cast
+      // v3.co:163  frag bf16 [WG_M, BLOCK_N] acc_s_cast
       u32 acc_s_cast[32];  // bf16 [64, 128]
-      // v3.co:166  frag f32 [WG_M] scores_max {-inf}
+      // v3.co:164  frag f32 [WG_M] scores_max {-inf}
       float scores_max[2];  // f32 [64]
       croq::fill(scores_max, -croq::infinity());
-      // v3.co:167  frag f32 [WG_M] scores_max_prev
+      // v3.co:165  frag f32 [WG_M] scores_max_prev
       float scores_max_prev[2];  // f32 [64]
-      // v3.co:168  frag f32 [WG_M] scores_scale
+      // v3.co:166  frag f32 [WG_M] scores_scale
       float scores_scale[2];  // f32 [64]
-      // v3.co:169  frag f32 [WG_M] row_scale
-      float row_scale[2];  // f32 [64]
-      // v3.co:170  frag f32 [WG_M] scaled_max
+      // v3.co:167  frag f32 [WG_M] scaled_max
       float scaled_max[2];  // f32 [64]
-      // v3.co:171  frag f32 [WG_M] scores_sum
+      // v3.co:168  frag f32 [WG_M] scores_sum
       float scores_sum[2];  // f32 [64]
-      // v3.co:172  frag f32 [WG_M] logsum {0.0f}
+      // v3.co:169  frag f32 [WG_M] logsum {0.0f}
       float logsum[2];  // f32 [64]
       croq::fill(logsum, 0.0f);
 
-      // v3.co:175  first_k_slot = k_pipe_order % K_STAGES
+      // v3.co:172  first_k_slot = k_pipe_order % K_STAGES
       const u32 first_k_slot = k_pipe_order % 2;
-      // v3.co:176  acc_s = mma.fill.f32 0.0f
+      // v3.co:173  acc_s = mma.fill.f32 0.0f
       float acc_s[64];  // f32 [64, 128]
-      // v3.co:177  wait qf
+      // v3.co:174  wait qf
       croq::mbarrier_wait(qf, qf_phase);
       qf_phase ^= 1;
-      // v3.co:178  wait kf.at(k_pipe_order)
+      // v3.co:175  wait kf.at(k_pipe_order)
       croq::mbarrier_wait(kf + first_k_slot * 8, (k_pipe_order / 2) & 1);
-      // v3.co:179  first_qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[first_k_slot]
+      // v3.co:176  first_qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[first_k_slot]
       const s32 first_row = cid * 64;
       register_fence(acc_s);
       croq::wgmma_fence();
@@ -339,28 +339,28 @@ flash_atten(
         }
       }
       croq::wgmma_commit();  // first_qk
-      // v3.co:181  wait first_qk
+      // v3.co:178  wait first_qk
       croq::wgmma_wait<0>();  // first_qk
       register_fence(acc_s);
-      // v3.co:182  trigger ke.at(k_pipe_order++)
+      // v3.co:179  trigger ke.at(k_pipe_order++)
       croq::warp_sync();
       if (lane == 0) {
         croq::mbarrier_arrive(ke + first_k_slot * 8);
       }
       ++k_pipe_order;
 
-      // v3.co:184  apply {i, j} in acc_s.span
+      // v3.co:181  apply {i, j} in acc_s.span
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 i = lane_row + r / 2 % 2 * 8;
         const s32 j = lane_col + r / 4 * 8 + r % 2;
-        // v3.co:185  if (j > cid * WG_M + i)
+        // v3.co:182  if (j > cid * WG_M + i)
         if (j > first_row + i) {
-          // v3.co:186  acc_s.at(i, j) = -inf
+          // v3.co:183  acc_s.at(i, j) = -inf
           acc_s[r] = -croq::infinity();
         }
       }
-      // v3.co:188  reduce_max(scores_max, acc_s, 1)
+      // v3.co:185  reduce_max(scores_max, acc_s, 1)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         float even = acc_s[row * 2];
@@ -376,51 +376,78 @@ flash_atten(
       for (s32 row = 0; row < 2; ++row) {
         scores_max[row] = croq::lanes_max<4>(scores_max[row]);
       }
-      // v3.co:189  apply {i} in scores_max.span
+      // v3.co:186  mutable s32 huge = 0
+      s32 huge = 0;
+      // v3.co:187  apply {i} in scores_max.span
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
-        // v3.co:190  row_scale.at(i) = __fabs(scores_max.at(i)) < EXACT_FROM ? SCALE : EXACT_SCALE
-        row_scale[row] = croq::abs(scores_max[row]) < 4.2949673e+09f ? 0.12751743f : 0.25f;
-        // v3.co:191  scaled_max.at(i) = scores_max.at(i) * row_scale.at(i)
-        scaled_max[row] = scores_max[row] * row_scale[row];
+        // v3.co:188  scaled_max.at(i) = scores_max.at(i) * SCALE
+        scaled_max[row] = scores_max[row] * 0.12751743f;
+        // v3.co:189  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v3.co:190  huge = 1
+          huge = 1;
+        }
       }
-      // v3.co:193  apply {i, j} in acc_s.span
-      // v3.co:194  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * row_scale.at(i) - scaled_max.at(i))
+      // v3.co:192  if (huge == 1)
+      if (huge == 1) {
+        // v3.co:193  apply {i} in scores_max.span
+        #pragma unroll
+        for (s32 row = 0; row < 2; ++row) {
+          // v3.co:194  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v3.co:195  scaled_max.at(i) = 0.0f
+            scaled_max[row] = 0.0f;
+          }
+        }
+        // v3.co:197  apply {i, j} in acc_s.span
+        #pragma unroll
+        for (s32 r = 0; r < 64; ++r) {
+          const s32 row = r / 2 % 2;
+          // v3.co:198  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v3.co:199  acc_s.at(i, j) = acc_s.at(i, j) == scores_max.at(i) ? 0.0f : acc_s.at(i, j) - inf
+            acc_s[r] = acc_s[r] == scores_max[row] ? 0.0f : acc_s[r] - croq::infinity();
+          }
+        }
+      }
+      // v3.co:202  apply {i, j} in acc_s.span
+      // v3.co:203  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * SCALE - scaled_max.at(i))
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
-        acc_s[r] = croq::ex2(croq::fma(acc_s[r], row_scale[row], -scaled_max[row]));
+        acc_s[r] = croq::ex2(croq::fma(acc_s[r], 0.12751743f, -scaled_max[row]));
       }
-      // v3.co:196  call local_row_sums<BLOCK_N>(scores_sum, acc_s)
+      // v3.co:205  call local_row_sums<BLOCK_N>(scores_sum, acc_s)
       local_row_sums<128>(scores_sum, acc_s);
-      // v3.co:197  apply {i} in logsum.span
-      // v3.co:198  logsum.at(i) = scores_sum.at(i)
+      // v3.co:206  apply {i} in logsum.span
+      // v3.co:207  logsum.at(i) = scores_sum.at(i)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         logsum[row] = scores_sum[row];
       }
-      // v3.co:199  apply {i, j} in acc_s_cast.span
-      // v3.co:200  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
+      // v3.co:208  apply {i, j} in acc_s_cast.span
+      // v3.co:209  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
       #pragma unroll
       for (s32 r = 0; r < 64; r += 2) {
         acc_s_cast[r / 2] = croq::pack<bf16>(acc_s[r], acc_s[r + 1]);
       }
 
-      // v3.co:202  acc_o = mma.fill.f32 0.0f
+      // v3.co:211  acc_o = mma.fill.f32 0.0f
       float acc_o[64];  // f32 [64, 128]
       croq::fill(acc_o, 0.0f);
 
-      // v3.co:205  foreach {step} in [kv_bound - 1]
+      // v3.co:214  foreach {step} in [kv_bound - 1]
       #pragma unroll 1
       for (s32 step = 0; step < kv_bound - 1; ++step) {
-        // v3.co:206  k_slot = k_pipe_order % K_STAGES
+        // v3.co:215  k_slot = k_pipe_order % K_STAGES
         const u32 k_slot = k_pipe_order % 2;
-        // v3.co:207  prev_v_slot = v_pipe_order % V_STAGES
+        // v3.co:216  prev_v_slot = v_pipe_order % V_STAGES
         const u32 prev_v_slot = v_pipe_order % 2;
 
-        // v3.co:210  wait kf.at(k_pipe_order)
+        // v3.co:219  wait kf.at(k_pipe_order)
         croq::mbarrier_wait(kf + k_slot * 8, (k_pipe_order / 2) & 1);
-        // v3.co:211  qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[k_slot]
+        // v3.co:220  qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[k_slot]
         register_fence(acc_s);
         croq::wgmma_fence();
         {
@@ -436,9 +463,9 @@ flash_atten(
         }
         croq::wgmma_commit();  // qk
 
-        // v3.co:214  wait vf.at(v_pipe_order)
+        // v3.co:223  wait vf.at(v_pipe_order)
         croq::mbarrier_wait(vf + prev_v_slot * 8, (v_pipe_order / 2) & 1);
-        // v3.co:215  pv = mma.row.col.async acc_o, acc_s_cast, v_buf[prev_v_slot]
+        // v3.co:224  pv = mma.row.col.async acc_o, acc_s_cast, v_buf[prev_v_slot]
         register_fence(acc_o);
         register_fence(acc_s_cast);
         croq::wgmma_fence();
@@ -455,19 +482,19 @@ flash_atten(
         }
         croq::wgmma_commit();  // pv
 
-        // v3.co:217  wait qk
+        // v3.co:226  wait qk
         croq::wgmma_wait<1>();  // qk
         register_fence(acc_s);
-        // v3.co:218  trigger ke.at(k_pipe_order++)
+        // v3.co:227  trigger ke.at(k_pipe_order++)
         croq::warp_sync();
         if (lane == 0) {
           croq::mbarrier_arrive(ke + k_slot * 8);
         }
         ++k_pipe_order;
 
-        // v3.co:220  copy(scores_max_prev, scores_max)
+        // v3.co:229  copy(scores_max_prev, scores_max)
         croq::copy(scores_max_prev, scores_max);
-        // v3.co:221  reduce_max(scores_max, acc_s, 1)
+        // v3.co:230  reduce_max(scores_max, acc_s, 1)
         #pragma unroll
         for (s32 row = 0; row < 2; ++row) {
           float even = acc_s[row * 2];
@@ -483,56 +510,83 @@ flash_atten(
         for (s32 row = 0; row < 2; ++row) {
           scores_max[row] = croq::lanes_max<4>(scores_max[row]);
         }
-        // v3.co:222  apply {i} in scores_max.span
+        // v3.co:231  mutable s32 huge = 0
+        s32 huge_2 = 0;
+        // v3.co:232  apply {i} in scores_max.span
         #pragma unroll
         for (s32 row = 0; row < 2; ++row) {
-          // v3.co:223  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
+          // v3.co:233  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
           scores_max[row] = croq::max(scores_max[row], scores_max_prev[row]);
-          // v3.co:224  row_scale.at(i) = __fabs(scores_max.at(i)) < EXACT_FROM ? SCALE : EXACT_SCALE
-          row_scale[row] = croq::abs(scores_max[row]) < 4.2949673e+09f ? 0.12751743f : 0.25f;
-          // v3.co:225  scores_scale.at(i) = scaled_max.at(i)
-          scores_scale[row] = scaled_max[row];
-          // v3.co:226  scaled_max.at(i) = scores_max.at(i) * row_scale.at(i)
-          scaled_max[row] = scores_max[row] * row_scale[row];
-          // v3.co:227  scores_scale.at(i) = __exp2f(scores_scale.at(i) - scaled_max.at(i))
-          scores_scale[row] = croq::ex2(scores_scale[row] - scaled_max[row]);
+          // v3.co:234  scores_scale.at(i) = __exp2f(scores_max_prev.at(i) * SCALE - scores_max.at(i) * SCALE)
+          scores_scale[row] = croq::ex2(scores_max_prev[row] * 0.12751743f - scores_max[row] * 0.12751743f);
+          // v3.co:235  scaled_max.at(i) = scores_max.at(i) * SCALE
+          scaled_max[row] = scores_max[row] * 0.12751743f;
+          // v3.co:236  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v3.co:237  huge = 1
+            huge_2 = 1;
+          }
         }
-        // v3.co:229  apply {i, j} in acc_s.span
-        // v3.co:230  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * row_scale.at(i) - scaled_max.at(i))
+        // v3.co:239  if (huge == 1)
+        if (huge_2 == 1) {
+          // v3.co:240  apply {i} in scores_max.span
+          #pragma unroll
+          for (s32 row = 0; row < 2; ++row) {
+            // v3.co:241  if (__fabs(scores_max.at(i)) >= HUGE)
+            if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+              // v3.co:242  scores_scale.at(i) = scores_max_prev.at(i) == scores_max.at(i) ? 1.0f : 0.0f
+              scores_scale[row] = scores_max_prev[row] == scores_max[row] ? 1.0f : 0.0f;
+              // v3.co:243  scaled_max.at(i) = 0.0f
+              scaled_max[row] = 0.0f;
+            }
+          }
+          // v3.co:246  apply {i, j} in acc_s.span
+          #pragma unroll
+          for (s32 r = 0; r < 64; ++r) {
+            const s32 row = r / 2 % 2;
+            // v3.co:247  if (__fabs(scores_max.at(i)) >= HUGE)
+            if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+              // v3.co:248  acc_s.at(i, j) = acc_s.at(i, j) == scores_max.at(i) ? 0.0f : acc_s.at(i, j) - inf
+              acc_s[r] = acc_s[r] == scores_max[row] ? 0.0f : acc_s[r] - croq::infinity();
+            }
+          }
+        }
+        // v3.co:251  apply {i, j} in acc_s.span
+        // v3.co:252  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * SCALE - scaled_max.at(i))
         #pragma unroll
         for (s32 r = 0; r < 64; ++r) {
           const s32 row = r / 2 % 2;
-          acc_s[r] = croq::ex2(croq::fma(acc_s[r], row_scale[row], -scaled_max[row]));
+          acc_s[r] = croq::ex2(croq::fma(acc_s[r], 0.12751743f, -scaled_max[row]));
         }
-        // v3.co:231  call local_row_sums<BLOCK_N>(scores_sum, acc_s)
+        // v3.co:253  call local_row_sums<BLOCK_N>(scores_sum, acc_s)
         const u32 v_pipe_order_2_before = v_pipe_order;
         local_row_sums<128>(scores_sum, acc_s);
-        // v3.co:232  apply {i} in logsum.span
-        // v3.co:233  logsum.at(i) = logsum.at(i) * scores_scale.at(i) + scores_sum.at(i)
+        // v3.co:254  apply {i} in logsum.span
+        // v3.co:255  logsum.at(i) = logsum.at(i) * scores_scale.at(i) + scores_sum.at(i)
         #pragma unroll
         for (s32 row = 0; row < 2; ++row) {
           logsum[row] = croq::fma(logsum[row], scores_scale[row], scores_sum[row]);
         }
 
-        // v3.co:236  wait pv
+        // v3.co:258  wait pv
         croq::wgmma_wait<0>();  // pv
         register_fence(acc_o);
         register_fence(acc_s_cast);
-        // v3.co:237  trigger ve.at(v_pipe_order++)
+        // v3.co:259  trigger ve.at(v_pipe_order++)
         croq::warp_sync();
         if (lane == 0) {
           croq::mbarrier_arrive(ve + prev_v_slot * 8);
         }
         v_pipe_order = v_pipe_order_2_before + 1;
 
-        // v3.co:239  apply {i, j} in acc_s_cast.span
-        // v3.co:240  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
+        // v3.co:261  apply {i, j} in acc_s_cast.span
+        // v3.co:262  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
         #pragma unroll
         for (s32 r = 0; r < 64; r += 2) {
           acc_s_cast[r / 2] = croq::pack<bf16>(acc_s[r], acc_s[r + 1]);
         }
-        // v3.co:241  apply {i, j} in acc_o.span
-        // v3.co:242  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+        // v3.co:263  apply {i, j} in acc_o.span
+        // v3.co:264  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
         #pragma unroll
         for (s32 r = 0; r < 64; ++r) {
           const s32 row = r / 2 % 2;
@@ -540,14 +594,14 @@ flash_atten(
         }
       }
 
-      // v3.co:246  trigger qe
+      // v3.co:268  trigger qe
       croq::named_barrier_arrive(14, 320);  // qe
 
-      // v3.co:249  final_v_slot = v_pipe_order % V_STAGES
+      // v3.co:271  final_v_slot = v_pipe_order % V_STAGES
       const u32 final_v_slot = v_pipe_order % 2;
-      // v3.co:250  wait vf.at(v_pipe_order)
+      // v3.co:272  wait vf.at(v_pipe_order)
       croq::mbarrier_wait(vf + final_v_slot * 8, (v_pipe_order / 2) & 1);
-      // v3.co:251  final_pv = mma.row.col.async acc_o, acc_s_cast, v_buf[final_v_slot]
+      // v3.co:273  final_pv = mma.row.col.async acc_o, acc_s_cast, v_buf[final_v_slot]
       register_fence(acc_o);
       register_fence(acc_s_cast);
       croq::wgmma_fence();
@@ -563,39 +617,39 @@ flash_atten(
         }
       }
       croq::wgmma_commit();  // final_pv
-      // v3.co:252  call reduce_rows_across_lanes(logsum)
+      // v3.co:274  call reduce_rows_across_lanes(logsum)
       const u32 v_pipe_order_2_before = v_pipe_order;
       reduce_rows_across_lanes(logsum);
-      // v3.co:253  apply {i} in scores_scale.span
-      // v3.co:254  scores_scale.at(i) = 1.0f / logsum.at(i)
+      // v3.co:275  apply {i} in scores_scale.span
+      // v3.co:276  scores_scale.at(i) = 1.0f / logsum.at(i)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         scores_scale[row] = croq::div(1.0f, logsum[row]);
       }
-      // v3.co:255  wait final_pv
+      // v3.co:277  wait final_pv
       croq::wgmma_wait<0>();  // final_pv
       register_fence(acc_o);
       register_fence(acc_s_cast);
-      // v3.co:256  trigger ve.at(v_pipe_order++)
+      // v3.co:278  trigger ve.at(v_pipe_order++)
       croq::warp_sync();
       if (lane == 0) {
         croq::mbarrier_arrive(ve + final_v_slot * 8);
       }
       v_pipe_order = v_pipe_order_2_before + 1;
 
-      // v3.co:258  apply {i, j} in acc_o.span
-      // v3.co:259  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+      // v3.co:280  apply {i, j} in acc_o.span
+      // v3.co:281  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
         acc_o[r] *= scores_scale[row];
       }
-      // v3.co:262  tma.copy o_buf => O_head.subspan(BLOCK_M, DIM).at(bm, 0)
+      // v3.co:284  tma.copy o_buf => O_head.subspan(BLOCK_M, DIM).at(bm, 0)
       if (thread == 128) {
         croq::bulk_wait_read<0>();
       }
       croq::named_barrier_sync(1, 256);
-      // v3.co:261  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
+      // v3.co:283  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
       {
         const u32 row = first_row + warp_row + lane % 16;
         #pragma unroll
@@ -608,7 +662,7 @@ flash_atten(
                             croq::pack<bf16>(acc_o[c * 4 + 6], acc_o[c * 4 + 7]));
         }
       }
-      // v3.co:262
+      // v3.co:284
       croq::fence_proxy_async();
       croq::named_barrier_sync(1, 256);
       if (thread == 128) {

@@ -129,14 +129,14 @@ flash_atten(
   const s32 lane_col = lane % 4 * 2;            // its first column of each group of 8
 
   if (thread == 0) {
-    // v4.co:60  shared event qf
+    // v4.co:58  shared event qf
     croq::mbarrier_init(qf, 1);
-    // v4.co:61  shared event kf[K_STAGES], vf[V_STAGES]
+    // v4.co:59  shared event kf[K_STAGES], vf[V_STAGES]
     croq::mbarrier_init(kf, 1);
     croq::mbarrier_init(kf + 8, 1);
     croq::mbarrier_init(vf, 1);
     croq::mbarrier_init(vf + 8, 1);
-    // v4.co:62  shared event ke[K_STAGES] = ready, ve[V_STAGES] = ready
+    // v4.co:60  shared event ke[K_STAGES] = ready, ve[V_STAGES] = ready
     croq::mbarrier_init(ke, 8);
     croq::mbarrier_init(ke + 8, 8);
     croq::mbarrier_init(ve, 8);
@@ -144,104 +144,102 @@ flash_atten(
     croq::fence_mbarrier_init();
   }
   croq::cta_sync();
-  // v4.co:44  parallel.async {tile, head, batch} by [cdiv(Q_SEQ, BLOCK_M), H, B] : block
+  // v4.co:42  parallel.async {tile, head, batch} by [cdiv(Q_SEQ, BLOCK_M), H, B] : block
   const s32 tile = blockIdx.x;
   const s32 head = blockIdx.y;
   const s32 batch = blockIdx.z;
-  // v4.co:46  bm = cdiv(Q_SEQ, BLOCK_M) - 1 - tile
+  // v4.co:44  bm = cdiv(Q_SEQ, BLOCK_M) - 1 - tile
   const s32 bm = croq::cdiv(Q_SEQ, 128) - 1 - tile;
-  // v4.co:47  kv_bound = bm + 1
+  // v4.co:45  kv_bound = bm + 1
   const s32 kv_bound = bm + 1;
-  // v4.co:64  parallel p by 3 : group-4, t by 128 : thread
+  // v4.co:62  parallel p by 3 : group-4, t by 128 : thread
   const s32 p = croq::uniform(thread / 128);
 
-  // ---- p == 0: threads 0..127  (v4.co:65) ---------------------------------------------------------
+  // ---- p == 0: threads 0..127  (v4.co:63) ---------------------------------------------------------
   if (p == 0) {
-    // v4.co:66  call croq::cuda::setreg_dec(PRODUCER_REGS)
+    // v4.co:64  call croq::cuda::setreg_dec(PRODUCER_REGS)
     croq::setmaxnreg_dec<40>();
 
     // ---- one thread issues: thread 0 ----------------------------------------------------------------
     if (thread == 0) {
-      // v4.co:69  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
+      // v4.co:67  q_load = tma.load.async.evict_first.swiz<SWIZ> Q_head.subspan(BLOCK_M, DIM).at(bm, 0) => q_shared
       croq::mbarrier_arrive_expect_tx(qf, 32768);
       croq::tma_load_5d(q_shared, &Q_map, qf,
                         0, bm * 128, 0, head, batch, croq::policy_evict_first());
 
-      // v4.co:73  mutable u32 k_pipe_order = 0
+      // v4.co:71  mutable u32 k_pipe_order = 0
       u32 k_pipe_order = 0;
-      // v4.co:74  mutable u32 v_pipe_order = 0
+      // v4.co:72  mutable u32 v_pipe_order = 0
       u32 v_pipe_order = 0;
-      // v4.co:75  foreach {issue} in [kv_bound]
+      // v4.co:73  foreach {issue} in [kv_bound]
       #pragma unroll 1
       for (s32 issue = 0; issue < kv_bound; ++issue) {
-        // v4.co:76  bn = bm - issue
+        // v4.co:74  bn = bm - issue
         const s32 bn = bm - issue;
-        // v4.co:77  k_slot = k_pipe_order % K_STAGES
+        // v4.co:75  k_slot = k_pipe_order % K_STAGES
         const u32 k_slot = k_pipe_order % 2;
-        // v4.co:78  v_slot = v_pipe_order % V_STAGES
+        // v4.co:76  v_slot = v_pipe_order % V_STAGES
         const u32 v_slot = v_pipe_order % 2;
 
-        // v4.co:80  wait ke.at(k_pipe_order)
+        // v4.co:78  wait ke.at(k_pipe_order)
         croq::mbarrier_wait(ke + k_slot * 8, ((k_pipe_order / 2) & 1) ^ 1);
-        // v4.co:81  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
+        // v4.co:79  k_load = tma.load.async.evict_last.swiz<SWIZ> K_head.subspan(BLOCK_N, DIM).at(bn, 0) => k_buf[k_s...
         croq::mbarrier_arrive_expect_tx(kf + k_slot * 8, 32768);
         croq::tma_load_5d(k_buf + k_slot * k_buf_stride, &K_map, kf + k_slot * 8,
                           0, bn * 128, 0, head, batch, croq::policy_evict_last());
-        // v4.co:83  trigger kf.at(k_pipe_order++) after k_load
+        // v4.co:81  trigger kf.at(k_pipe_order++) after k_load
         ++k_pipe_order;
 
-        // v4.co:85  wait ve.at(v_pipe_order)
+        // v4.co:83  wait ve.at(v_pipe_order)
         croq::mbarrier_wait(ve + v_slot * 8, ((v_pipe_order / 2) & 1) ^ 1);
-        // v4.co:86  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
+        // v4.co:84  v_load = tma.load.async.evict_last.swiz<SWIZ> V_head.subspan(BLOCK_N, DIM).at(bn, 0) => v_buf[v_s...
         croq::mbarrier_arrive_expect_tx(vf + v_slot * 8, 32768);
         croq::tma_load_5d(v_buf + v_slot * v_buf_stride, &V_map, vf + v_slot * 8,
                           0, bn * 128, 0, head, batch, croq::policy_evict_last());
-        // v4.co:88  trigger vf.at(v_pipe_order++) after v_load
+        // v4.co:86  trigger vf.at(v_pipe_order++) after v_load
         ++v_pipe_order;
       }
     }
   }
 
-  // ---- p > 0: threads 128..383  (v4.co:92) --------------------------------------------------------
+  // ---- p > 0: threads 128..383  (v4.co:90) --------------------------------------------------------
   if (p > 0) {
-    // v4.co:93  call croq::cuda::setreg_inc(CONSUMER_REGS)
+    // v4.co:91  call croq::cuda::setreg_inc(CONSUMER_REGS)
     croq::setmaxnreg_inc<232>();
-    // v4.co:94  cid = p - 1
+    // v4.co:92  cid = p - 1
     const s32 cid = p - 1;
 
-    // v4.co:96  frag bf16 [WG_M, BLOCK_N] acc_s_cast
+    // v4.co:94  frag bf16 [WG_M, BLOCK_N] acc_s_cast
     u32 acc_s_cast[32];  // bf16 [64, 128]
-    // v4.co:97  frag f32 [WG_M] scores_max {-inf}
+    // v4.co:95  frag f32 [WG_M] scores_max {-inf}
     float scores_max[2];  // f32 [64]
     croq::fill(scores_max, -croq::infinity());
-    // v4.co:98  frag f32 [WG_M] scores_max_prev
+    // v4.co:96  frag f32 [WG_M] scores_max_prev
     float scores_max_prev[2];  // f32 [64]
-    // v4.co:99  frag f32 [WG_M] scores_scale
+    // v4.co:97  frag f32 [WG_M] scores_scale
     float scores_scale[2];  // f32 [64]
-    // v4.co:100  frag f32 [WG_M] row_scale
-    float row_scale[2];  // f32 [64]
-    // v4.co:101  frag f32 [WG_M] scaled_max
+    // v4.co:98  frag f32 [WG_M] scaled_max
     float scaled_max[2];  // f32 [64]
-    // v4.co:102  frag f32 [WG_M] scores_sum
+    // v4.co:99  frag f32 [WG_M] scores_sum
     float scores_sum[2];  // f32 [64]
-    // v4.co:103  frag f32 [WG_M] logsum {0.0f}
+    // v4.co:100  frag f32 [WG_M] logsum {0.0f}
     float logsum[2];  // f32 [64]
     croq::fill(logsum, 0.0f);
 
-    // v4.co:106  mutable u32 k_pipe_order = 0
+    // v4.co:103  mutable u32 k_pipe_order = 0
     u32 k_pipe_order = 0;
-    // v4.co:107  mutable u32 v_pipe_order = 0
+    // v4.co:104  mutable u32 v_pipe_order = 0
     u32 v_pipe_order = 0;
 
-    // v4.co:110  first_k_slot = k_pipe_order % K_STAGES
+    // v4.co:107  first_k_slot = k_pipe_order % K_STAGES
     const u32 first_k_slot = k_pipe_order % 2;
-    // v4.co:111  acc_s = mma.fill.f32 0.0f
+    // v4.co:108  acc_s = mma.fill.f32 0.0f
     float acc_s[64];  // f32 [64, 128]
-    // v4.co:112  wait qf
+    // v4.co:109  wait qf
     croq::mbarrier_wait(qf, 0);
-    // v4.co:113  wait kf.at(k_pipe_order)
+    // v4.co:110  wait kf.at(k_pipe_order)
     croq::mbarrier_wait(kf + first_k_slot * 8, (k_pipe_order / 2) & 1);
-    // v4.co:114  first_qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[first_k_slot]
+    // v4.co:111  first_qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[first_k_slot]
     const s32 first_row = cid * 64;
     register_fence(acc_s);
     croq::wgmma_fence();
@@ -257,28 +255,28 @@ flash_atten(
       }
     }
     croq::wgmma_commit();  // first_qk
-    // v4.co:116  wait first_qk
+    // v4.co:113  wait first_qk
     croq::wgmma_wait<0>();  // first_qk
     register_fence(acc_s);
-    // v4.co:117  trigger ke.at(k_pipe_order++)
+    // v4.co:114  trigger ke.at(k_pipe_order++)
     croq::warp_sync();
     if (lane == 0) {
       croq::mbarrier_arrive(ke + first_k_slot * 8);
     }
     ++k_pipe_order;
 
-    // v4.co:119  apply {i, j} in acc_s.span
+    // v4.co:116  apply {i, j} in acc_s.span
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 i = lane_row + r / 2 % 2 * 8;
       const s32 j = lane_col + r / 4 * 8 + r % 2;
-      // v4.co:120  if (j > cid * WG_M + i)
+      // v4.co:117  if (j > cid * WG_M + i)
       if (j > first_row + i) {
-        // v4.co:121  acc_s.at(i, j) = -inf
+        // v4.co:118  acc_s.at(i, j) = -inf
         acc_s[r] = -croq::infinity();
       }
     }
-    // v4.co:123  reduce_max(scores_max, acc_s, 1)
+    // v4.co:120  reduce_max(scores_max, acc_s, 1)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       float even = acc_s[row * 2];
@@ -294,50 +292,77 @@ flash_atten(
     for (s32 row = 0; row < 2; ++row) {
       scores_max[row] = croq::lanes_max<4>(scores_max[row]);
     }
-    // v4.co:124  apply {i} in scores_max.span
+    // v4.co:121  mutable s32 huge = 0
+    s32 huge = 0;
+    // v4.co:122  apply {i} in scores_max.span
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
-      // v4.co:125  row_scale.at(i) = __fabs(scores_max.at(i)) < EXACT_FROM ? SCALE : EXACT_SCALE
-      row_scale[row] = croq::abs(scores_max[row]) < 4.2949673e+09f ? 0.12751743f : 0.25f;
-      // v4.co:126  scaled_max.at(i) = scores_max.at(i) * row_scale.at(i)
-      scaled_max[row] = scores_max[row] * row_scale[row];
+      // v4.co:123  scaled_max.at(i) = scores_max.at(i) * SCALE
+      scaled_max[row] = scores_max[row] * 0.12751743f;
+      // v4.co:124  if (__fabs(scores_max.at(i)) >= HUGE)
+      if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+        // v4.co:125  huge = 1
+        huge = 1;
+      }
     }
-    // v4.co:128  apply {i, j} in acc_s.span
-    // v4.co:129  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * row_scale.at(i) - scaled_max.at(i))
+    // v4.co:127  if (huge == 1)
+    if (huge == 1) {
+      // v4.co:128  apply {i} in scores_max.span
+      #pragma unroll
+      for (s32 row = 0; row < 2; ++row) {
+        // v4.co:129  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v4.co:130  scaled_max.at(i) = 0.0f
+          scaled_max[row] = 0.0f;
+        }
+      }
+      // v4.co:132  apply {i, j} in acc_s.span
+      #pragma unroll
+      for (s32 r = 0; r < 64; ++r) {
+        const s32 row = r / 2 % 2;
+        // v4.co:133  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v4.co:134  acc_s.at(i, j) = acc_s.at(i, j) == scores_max.at(i) ? 0.0f : acc_s.at(i, j) - inf
+          acc_s[r] = acc_s[r] == scores_max[row] ? 0.0f : acc_s[r] - croq::infinity();
+        }
+      }
+    }
+    // v4.co:137  apply {i, j} in acc_s.span
+    // v4.co:138  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * SCALE - scaled_max.at(i))
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 row = r / 2 % 2;
-      acc_s[r] = croq::ex2(croq::fma(acc_s[r], row_scale[row], -scaled_max[row]));
+      acc_s[r] = croq::ex2(croq::fma(acc_s[r], 0.12751743f, -scaled_max[row]));
     }
-    // v4.co:131  apply {i, j} in acc_s.span
-    // v4.co:132  logsum.at(i) = logsum.at(i) + acc_s.at(i, j)
+    // v4.co:140  apply {i, j} in acc_s.span
+    // v4.co:141  logsum.at(i) = logsum.at(i) + acc_s.at(i, j)
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 row = r / 2 % 2;
       logsum[row] += acc_s[r];
     }
-    // v4.co:133  apply {i, j} in acc_s_cast.span
-    // v4.co:134  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
+    // v4.co:142  apply {i, j} in acc_s_cast.span
+    // v4.co:143  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
     #pragma unroll
     for (s32 r = 0; r < 64; r += 2) {
       acc_s_cast[r / 2] = croq::pack<bf16>(acc_s[r], acc_s[r + 1]);
     }
 
-    // v4.co:137  acc_o = mma.fill.f32 0.0f
+    // v4.co:146  acc_o = mma.fill.f32 0.0f
     float acc_o[64];  // f32 [64, 128]
     croq::fill(acc_o, 0.0f);
 
-    // v4.co:139  foreach {step} in [kv_bound - 1]
+    // v4.co:148  foreach {step} in [kv_bound - 1]
     #pragma unroll 1
     for (s32 step = 0; step < kv_bound - 1; ++step) {
-      // v4.co:140  k_slot = k_pipe_order % K_STAGES
+      // v4.co:149  k_slot = k_pipe_order % K_STAGES
       const u32 k_slot = k_pipe_order % 2;
-      // v4.co:141  prev_v_slot = v_pipe_order % V_STAGES
+      // v4.co:150  prev_v_slot = v_pipe_order % V_STAGES
       const u32 prev_v_slot = v_pipe_order % 2;
 
-      // v4.co:144  wait kf.at(k_pipe_order)
+      // v4.co:153  wait kf.at(k_pipe_order)
       croq::mbarrier_wait(kf + k_slot * 8, (k_pipe_order / 2) & 1);
-      // v4.co:145  qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[k_slot]
+      // v4.co:154  qk = mma.row.row.async acc_s, q_shared.subspan(WG_M, DIM).at(cid, 0), k_buf[k_slot]
       register_fence(acc_s);
       croq::wgmma_fence();
       {
@@ -353,9 +378,9 @@ flash_atten(
       }
       croq::wgmma_commit();  // qk
 
-      // v4.co:148  wait vf.at(v_pipe_order)
+      // v4.co:157  wait vf.at(v_pipe_order)
       croq::mbarrier_wait(vf + prev_v_slot * 8, (v_pipe_order / 2) & 1);
-      // v4.co:149  pv = mma.row.col.async acc_o, acc_s_cast, v_buf[prev_v_slot]
+      // v4.co:158  pv = mma.row.col.async acc_o, acc_s_cast, v_buf[prev_v_slot]
       register_fence(acc_o);
       register_fence(acc_s_cast);
       croq::wgmma_fence();
@@ -372,19 +397,19 @@ flash_atten(
       }
       croq::wgmma_commit();  // pv
 
-      // v4.co:151  wait qk
+      // v4.co:160  wait qk
       croq::wgmma_wait<1>();  // qk
       register_fence(acc_s);
-      // v4.co:152  trigger ke.at(k_pipe_order++)
+      // v4.co:161  trigger ke.at(k_pipe_order++)
       croq::warp_sync();
       if (lane == 0) {
         croq::mbarrier_arrive(ke + k_slot * 8);
       }
       ++k_pipe_order;
 
-      // v4.co:154  copy(scores_max_prev, scores_max)
+      // v4.co:163  copy(scores_max_prev, scores_max)
       croq::copy(scores_max_prev, scores_max);
-      // v4.co:155  reduce_max(scores_max, acc_s, 1)
+      // v4.co:164  reduce_max(scores_max, acc_s, 1)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         float even = acc_s[row * 2];
@@ -400,72 +425,99 @@ flash_atten(
       for (s32 row = 0; row < 2; ++row) {
         scores_max[row] = croq::lanes_max<4>(scores_max[row]);
       }
-      // v4.co:156  apply {i} in scores_max.span
+      // v4.co:165  mutable s32 huge = 0
+      s32 huge_2 = 0;
+      // v4.co:166  apply {i} in scores_max.span
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
-        // v4.co:157  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
+        // v4.co:167  scores_max.at(i) = __max(scores_max.at(i), scores_max_prev.at(i))
         scores_max[row] = croq::max(scores_max[row], scores_max_prev[row]);
-        // v4.co:158  row_scale.at(i) = __fabs(scores_max.at(i)) < EXACT_FROM ? SCALE : EXACT_SCALE
-        row_scale[row] = croq::abs(scores_max[row]) < 4.2949673e+09f ? 0.12751743f : 0.25f;
-        // v4.co:159  scores_scale.at(i) = scaled_max.at(i)
-        scores_scale[row] = scaled_max[row];
-        // v4.co:160  scaled_max.at(i) = scores_max.at(i) * row_scale.at(i)
-        scaled_max[row] = scores_max[row] * row_scale[row];
-        // v4.co:161  scores_scale.at(i) = __exp2f(scores_scale.at(i) - scaled_max.at(i))
-        scores_scale[row] = croq::ex2(scores_scale[row] - scaled_max[row]);
+        // v4.co:168  scores_scale.at(i) = __exp2f(scores_max_prev.at(i) * SCALE - scores_max.at(i) * SCALE)
+        scores_scale[row] = croq::ex2(scores_max_prev[row] * 0.12751743f - scores_max[row] * 0.12751743f);
+        // v4.co:169  scaled_max.at(i) = scores_max.at(i) * SCALE
+        scaled_max[row] = scores_max[row] * 0.12751743f;
+        // v4.co:170  if (__fabs(scores_max.at(i)) >= HUGE)
+        if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+          // v4.co:171  huge = 1
+          huge_2 = 1;
+        }
       }
-      // v4.co:163  apply {i} in logsum.span
-      // v4.co:164  logsum.at(i) = logsum.at(i) * scores_scale.at(i)
+      // v4.co:173  if (huge == 1)
+      if (huge_2 == 1) {
+        // v4.co:174  apply {i} in scores_max.span
+        #pragma unroll
+        for (s32 row = 0; row < 2; ++row) {
+          // v4.co:175  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v4.co:176  scores_scale.at(i) = scores_max_prev.at(i) == scores_max.at(i) ? 1.0f : 0.0f
+            scores_scale[row] = scores_max_prev[row] == scores_max[row] ? 1.0f : 0.0f;
+            // v4.co:177  scaled_max.at(i) = 0.0f
+            scaled_max[row] = 0.0f;
+          }
+        }
+        // v4.co:180  apply {i, j} in acc_s.span
+        #pragma unroll
+        for (s32 r = 0; r < 64; ++r) {
+          const s32 row = r / 2 % 2;
+          // v4.co:181  if (__fabs(scores_max.at(i)) >= HUGE)
+          if (croq::abs(scores_max[row]) >= 4.2949673e+09f) {
+            // v4.co:182  acc_s.at(i, j) = acc_s.at(i, j) == scores_max.at(i) ? 0.0f : acc_s.at(i, j) - inf
+            acc_s[r] = acc_s[r] == scores_max[row] ? 0.0f : acc_s[r] - croq::infinity();
+          }
+        }
+      }
+      // v4.co:185  apply {i} in logsum.span
+      // v4.co:186  logsum.at(i) = logsum.at(i) * scores_scale.at(i)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         logsum[row] *= scores_scale[row];
       }
-      // v4.co:165  apply {i, j} in acc_s.span
-      // v4.co:166  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * row_scale.at(i) - scaled_max.at(i))
+      // v4.co:187  apply {i, j} in acc_s.span
+      // v4.co:188  acc_s.at(i, j) = __exp2f(acc_s.at(i, j) * SCALE - scaled_max.at(i))
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
-        acc_s[r] = croq::ex2(croq::fma(acc_s[r], row_scale[row], -scaled_max[row]));
+        acc_s[r] = croq::ex2(croq::fma(acc_s[r], 0.12751743f, -scaled_max[row]));
       }
-      // v4.co:167  apply {i} in scores_sum.span
-      // v4.co:168  scores_sum.at(i) = 0.0f
+      // v4.co:189  apply {i} in scores_sum.span
+      // v4.co:190  scores_sum.at(i) = 0.0f
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         scores_sum[row] = 0.0f;
       }
-      // v4.co:169  apply {i, j} in acc_s.span
-      // v4.co:170  scores_sum.at(i) = scores_sum.at(i) + acc_s.at(i, j)
+      // v4.co:191  apply {i, j} in acc_s.span
+      // v4.co:192  scores_sum.at(i) = scores_sum.at(i) + acc_s.at(i, j)
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
         scores_sum[row] += acc_s[r];
       }
-      // v4.co:171  apply {i} in logsum.span
-      // v4.co:172  logsum.at(i) = logsum.at(i) + scores_sum.at(i)
+      // v4.co:193  apply {i} in logsum.span
+      // v4.co:194  logsum.at(i) = logsum.at(i) + scores_sum.at(i)
       #pragma unroll
       for (s32 row = 0; row < 2; ++row) {
         logsum[row] += scores_sum[row];
       }
 
-      // v4.co:175  wait pv
+      // v4.co:197  wait pv
       croq::wgmma_wait<0>();  // pv
       register_fence(acc_o);
       register_fence(acc_s_cast);
-      // v4.co:176  trigger ve.at(v_pipe_order++)
+      // v4.co:198  trigger ve.at(v_pipe_order++)
       croq::warp_sync();
       if (lane == 0) {
         croq::mbarrier_arrive(ve + prev_v_slot * 8);
       }
       ++v_pipe_order;
 
-      // v4.co:178  apply {i, j} in acc_s_cast.span
-      // v4.co:179  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
+      // v4.co:200  apply {i, j} in acc_s_cast.span
+      // v4.co:201  acc_s_cast.at(i, j) = __to<bf16>(acc_s.at(i, j))
       #pragma unroll
       for (s32 r = 0; r < 64; r += 2) {
         acc_s_cast[r / 2] = croq::pack<bf16>(acc_s[r], acc_s[r + 1]);
       }
-      // v4.co:180  apply {i, j} in acc_o.span
-      // v4.co:181  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+      // v4.co:202  apply {i, j} in acc_o.span
+      // v4.co:203  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
       #pragma unroll
       for (s32 r = 0; r < 64; ++r) {
         const s32 row = r / 2 % 2;
@@ -473,11 +525,11 @@ flash_atten(
       }
     }
 
-    // v4.co:185  final_v_slot = v_pipe_order % V_STAGES
+    // v4.co:207  final_v_slot = v_pipe_order % V_STAGES
     const u32 final_v_slot = v_pipe_order % 2;
-    // v4.co:186  wait vf.at(v_pipe_order)
+    // v4.co:208  wait vf.at(v_pipe_order)
     croq::mbarrier_wait(vf + final_v_slot * 8, (v_pipe_order / 2) & 1);
-    // v4.co:187  final_pv = mma.row.col.async acc_o, acc_s_cast, v_buf[final_v_slot]
+    // v4.co:209  final_pv = mma.row.col.async acc_o, acc_s_cast, v_buf[final_v_slot]
     register_fence(acc_o);
     register_fence(acc_s_cast);
     croq::wgmma_fence();
@@ -493,36 +545,36 @@ flash_atten(
       }
     }
     croq::wgmma_commit();  // final_pv
-    // v4.co:188  all_reduce_sum(logsum)
+    // v4.co:210  all_reduce_sum(logsum)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       logsum[row] = croq::lanes_sum<4>(logsum[row]);
     }
-    // v4.co:189  apply {i} in scores_scale.span
-    // v4.co:190  scores_scale.at(i) = 1.0f / logsum.at(i)
+    // v4.co:211  apply {i} in scores_scale.span
+    // v4.co:212  scores_scale.at(i) = 1.0f / logsum.at(i)
     #pragma unroll
     for (s32 row = 0; row < 2; ++row) {
       scores_scale[row] = croq::div(1.0f, logsum[row]);
     }
-    // v4.co:191  wait final_pv
+    // v4.co:213  wait final_pv
     croq::wgmma_wait<0>();  // final_pv
     register_fence(acc_o);
     register_fence(acc_s_cast);
-    // v4.co:192  trigger ve.at(v_pipe_order++)
+    // v4.co:214  trigger ve.at(v_pipe_order++)
     croq::warp_sync();
     if (lane == 0) {
       croq::mbarrier_arrive(ve + final_v_slot * 8);
     }
     ++v_pipe_order;
 
-    // v4.co:194  apply {i, j} in acc_o.span
-    // v4.co:195  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
+    // v4.co:216  apply {i, j} in acc_o.span
+    // v4.co:217  acc_o.at(i, j) = acc_o.at(i, j) * scores_scale.at(i)
     #pragma unroll
     for (s32 r = 0; r < 64; ++r) {
       const s32 row = r / 2 % 2;
       acc_o[r] *= scores_scale[row];
     }
-    // v4.co:197  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
+    // v4.co:219  mma.store acc_o, o_buf.subspan(WG_M, DIM).at(cid, 0)
     {
       const u32 row = first_row + warp_row + lane % 16;
       #pragma unroll
@@ -535,7 +587,7 @@ flash_atten(
                           croq::pack<bf16>(acc_o[c * 4 + 6], acc_o[c * 4 + 7]));
       }
     }
-    // v4.co:198  tma.copy o_buf => O_head.subspan(BLOCK_M, DIM).at(bm, 0)
+    // v4.co:220  tma.copy o_buf => O_head.subspan(BLOCK_M, DIM).at(bm, 0)
     croq::fence_proxy_async();
     croq::named_barrier_sync(1, 256);
     if (thread == 128) {
