@@ -88,12 +88,14 @@ def agree(kernel: Kernel) -> Agreement:
         found.faults.append(_not_compared(kernel, [limit.diagnostics[0].message]))
         return found
     rules = Rules(kernel)
-    for symbols, memory in islice(usable(kernel, found), SIZES):
-        found.sizes.append(symbols)
+    for symbols, memory in usable(kernel, found):
+        before = found.blocks
         for integers in (True, False):
             if not found.faults:
                 _compare(kernel, rules, symbols, memory, integers, found)
-        if found.faults or time.perf_counter() - started > SECONDS:
+        if found.blocks > before or found.faults:
+            found.sizes.append(symbols)
+        if found.faults or len(found.sizes) == SIZES or time.perf_counter() - started > SECONDS:
             break
     if not found.blocks and not found.faults:
         notes = list(dict.fromkeys(found.skipped))[:3] or ["no sizes were found that its arguments may have"]
@@ -149,7 +151,7 @@ def _candidates(devices: Sequence[DeviceKernel]) -> Iterator[tuple[dict[str, int
     names = [*base, *(p.name for p in devices[0].params if p.shape is None and p.name not in base)]
     plain = {name: base.get(name, 1) if base.get(name, 1) > 1 else 2 for name in names}
     longest = {n: _longest(b, found) for b in every for n, found in b.choices.items() if found}
-    cut = [{n: grow(value) for n, value in plain.items()} for grow in (_three_quarters_more, _five_eighths_more)]
+    cut = [{n: grow(value) for n, value in plain.items()} for grow in (_three_quarters_more, _five_eighths)]
     for values in (plain, {**plain, **longest}, *cut, {n: 2 * value for n, value in plain.items()}):
         symbols = agreeing(devices[0], values)
         yield symbols, _memory(every, symbols)
@@ -175,8 +177,9 @@ def _three_quarters_more(n: int) -> int:
     return 2 * n - n // 4
 
 
-def _five_eighths_more(n: int) -> int:
-    return 2 * n - n // 8 * 3
+def _five_eighths(n: int) -> int:
+    """The last tile is the first: where it is cut, parts of it may lie outside."""
+    return n - n // 8 * 3
 
 
 def _tiles(device: DeviceKernel) -> dict[str, int]:

@@ -8,6 +8,7 @@ waits until they are there; one of a warpgroup also does so where the order is n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from croq.ptx.units.tensor_map import TensorMap
 STEP_LIMIT = 1_000_000  # blocks of instructions that one CTA may run
 STRETCH = 2_000  # blocks that a group runs before it lets others by: it may be polling memory
 BARRIERS = 16
+LANES_PART = 0.05  # how often, at random, some lanes of a warp run ahead of the others
 
 
 class Machine:
@@ -111,21 +113,26 @@ class Machine:
             return None
         random = self.schedule.random
         if random is not None:
-            if self.flights and random.random() < 0.2:
+            if self.flights and random.random() < self.schedule.landing:
                 self.land_one()
-            chosen = random.choice(runnable)
+            chosen = self.schedule.pick(runnable)
         else:
             chosen = min(runnable, key=lambda g: (g.turn, g.key))
         for other in runnable:
             if other is not chosen and other.at == chosen.at and other.calls == chosen.calls and self._joins():
                 self.absorb(chosen, other)
-        if random is not None and chosen.lanes.count > WARP and random.random() < 0.5:
-            self._scatter(chosen, random.choice(chosen.lanes.warps.tolist()))
+        if random is not None and chosen.lanes.count > 1:
+            self._scatter(chosen, random)
         return chosen
 
-    def _scatter(self, group: Group, warp: int) -> None:
-        """One warp goes on alone: nothing keeps warps together that an instruction has brought together."""
-        alone = group.lanes.index // WARP == warp
+    def _scatter(self, group: Group, random: Random) -> None:
+        """One warp, or some lanes, go on alone: nothing keeps together what an instruction has brought together."""
+        drawn, index = random.random(), group.lanes.index
+        alone = np.ones(len(index), dtype=bool)
+        if drawn < 0.5 and len(index) > WARP:
+            alone = index // WARP == random.choice(group.lanes.warps.tolist())
+        elif drawn > 1 - LANES_PART:
+            alone = index < int(index[random.randrange(1, len(index))])
         if not alone.all():
             self.groups.append(Group(group.lanes.where(~alone), group.at, group.calls, turn=group.turn))
             group.lanes = group.lanes.where(alone)

@@ -37,7 +37,9 @@ def test_a_function_agrees_with_its_lowered_program() -> None:
     kernel = croq.compile(ROOT / "cases" / "gemm_ring.co")
     found = agree(kernel)
     assert found.holds and found.exact > 0
-    assert any(sizes["K"] > 3 * 64 for sizes in found.sizes), "no size goes around the ring"
+    assert any(sizes["K"] > 2 * 3 * 64 for sizes in found.sizes), "no size uses every slot of the ring again"
+    assert any(sizes["N"] < 128 and sizes["M"] < 64 for sizes in found.sizes), "no size cuts the first tile"
+    assert any(sizes["N"] > 128 and sizes["M"] > 64 for sizes in found.sizes), "no size has several blocks"
     assert str(found).startswith("gemm: emitted code agrees with the lowered program on ")
 
 

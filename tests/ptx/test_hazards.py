@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from croq.ptx.faults import PtxFault
+from croq.ptx.groups import Group
+from croq.ptx.lanes import Lanes
+from croq.ptx.schedule import schedule_of
 from tests.ptx.ptx_running import run
 
 SCHEDULES = ("eager", "lazy", "random:1", "random:2")
@@ -173,6 +176,38 @@ def test_a_product_does_not_wait_for_the_stores_of_other_warps() -> None:
 def test_what_one_warp_has_waited_for_another_may_still_read() -> None:
     assert "E-7020" in codes(FENCE, PRODUCT, COMMIT, WAIT, REWRITTEN)
     assert codes(FENCE, PRODUCT, COMMIT, WAIT, "bar.sync 0;", REWRITTEN) == {""}
+
+
+LOOP = "mov.u32 %r20, 0; ROUND: add.u32 %r20, %r20, 1; setp.lt.u32 %p3, %r20, 100; @%p3 bra ROUND;"
+EXCHANGE = """mov.u32 %r2, smem; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1; {sync}
+    xor.b32 %r4, %r1, 1; mad.lo.u32 %r4, %r4, 4, %r2; ld.shared.u32 %r5, [%r4];
+    mad.wide.u32 %rd9, %r1, 4, %rd1; st.global.u32 [%rd9], %r5; ret;"""
+
+
+@pytest.mark.parametrize("sync", ["", "bar.warp.sync -1;"])
+def test_lanes_of_a_warp_run_apart_until_they_synchronise(sync: str) -> None:
+    found = set()
+    for seed in range(12):
+        try:
+            run(LOOP + EXCHANGE.format(sync=sync), np.zeros(32, np.uint32), shared=128, schedule=f"random:{seed}")
+            found.add("")
+        except PtxFault as caught:
+            found.add(caught.code)
+    assert ("E-7014" in found) == (not sync) and found <= {"", "E-7014"}
+
+
+def test_random_schedules_keep_some_warps_far_behind() -> None:
+    def picks(name: str) -> list[int]:
+        schedule = schedule_of(name)
+        groups = [Group(Lanes(np.arange(32 * w, 32 * w + 32), 128), 0) for w in range(4)]
+        return [schedule.pick(groups).lanes.first // 32 for _ in range(2000)]
+
+    for seed in range(4):
+        found = np.array(picks(f"random:{seed}"))
+        turns = [np.flatnonzero(found == warp) for warp in range(4)]
+        assert all(len(t) > 100 for t in turns), "a warp starves"
+        assert max(np.diff(t).max() for t in turns) > 50, "no warp is ever behind"
+        assert picks(f"random:{seed}") == found.tolist()
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
