@@ -334,7 +334,7 @@ def resume(file: SourceFile, names: Sequence[str]) -> PartialIR:
 
     for name in names:
         _known_pass(name)
-    module, sink = parse_module(file.text), Sink()
+    module, sink = parse_module(file.text, file.name), Sink()
     try:
         pipeline.run(module, sink, only=names)
     except CompileError:

@@ -227,7 +227,7 @@ def bench(
 @app.command()
 @command
 def explain(session: Session, code: Annotated[str, typer.Argument(help="A code, such as E-310.")]) -> int:
-    """Explain a diagnostic: what is wrong, why, and the right program."""
+    """Explain a diagnostic: who reports it, in which words, why, and what to do."""
     from croq.cli.explain import explain_code
 
     return explain_code(session, code)

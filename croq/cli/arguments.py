@@ -19,6 +19,7 @@ from croq.kernel import Kernel
 from croq.sema.symbolic import Dim
 
 Array = np.ndarray[Any, Any]
+_EXAMPLES = {"bool": "true"}
 ANYWHERE = 4096  # an address as good as any: what is not made yet will be aligned
 
 
@@ -105,7 +106,8 @@ def _scalar(param: Param, given: Mapping[str, str]) -> int | float | bool:
         return float(text) if param.type in FLOATS else int(text, 0)
     except (KeyError, ValueError) as error:
         message = f"`{text}` is no value of type `{param.type}` for `{param.name}`"
-        raise LaunchError([make("E-4062", param.span, message)]) from error
+        hint = f"--arg {param.name}={_EXAMPLES.get(param.type, '1.5' if param.type in FLOATS else '3')}"
+        raise LaunchError([make("E-4062", param.span, message, hint=hint)]) from error
 
 
 def _load(text: str, param: Param) -> Array:
@@ -113,8 +115,10 @@ def _load(text: str, param: Param) -> Array:
     try:
         array: Array = np.load(text, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        message = f"`{text}` is no .npy file that can be read: {error}"
-        raise LaunchError([make("E-4192", param.span, message)]) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"`{text}` is no .npy file that can be read: {reason}"
+        hint = f"`{param.name}` is an array: --arg {param.name}=FILE.npy, or leave it out for random values"
+        raise LaunchError([make("E-4192", param.span, message, hint=hint)]) from error
     dtype = NUMPY_TYPES[_storage(param)]
     bare = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize
     return array.view(dtype) if bare and dtype.isbuiltin != 1 else array

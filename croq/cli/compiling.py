@@ -93,6 +93,7 @@ def _show_after(session: Session, file: str, kind: str | None, after: str, out: 
         session.console.result(made.text)
     else:
         output.write(Path(out), made.text)
+        session.console.note(f"wrote {out}")
     return 0
 
 
@@ -106,6 +107,7 @@ def resume_and_show(session: Session, file: str, passes: str, out: str | None) -
         session.console.result(made.text)
     else:
         output.write(Path(out), made.text)
+        session.console.note(f"wrote {out}")
     return 0
 
 

@@ -73,8 +73,8 @@ class Console:
 
     # ----------------------------------------------------------------------------------------------- standard error
     def note(self, text: str, level: int = 0) -> None:
-        """A remark about what goes on; `level` is how much `-v` it takes."""
-        if self.verbose >= level and not (self.quiet and level == 0):
+        """A remark about what goes on; `level` is how much `-v` it takes. Beside JSON only what `-v` asks for."""
+        if self.verbose >= level and not ((self.quiet or self.json) and level == 0):
             sys.stderr.write(text.rstrip("\n") + "\n")
 
     def diagnostics(self, diagnostics: Iterable[Diagnostic]) -> None:

@@ -19,7 +19,6 @@ _AREAS = (  # the first number behind the range, who reports it, where its rules
     (6000, "the simulator, or its race detector", "docs/simulator.md"),
     (7000, "the protocol verifier: an order that the program, or its lowering, does not keep", "docs/memory-model.md"),
     (8000, "the execution of the emitted PTX", "docs/simulator.md"),
-    (8000, "the execution of the emitted PTX", "docs/simulator.md"),
     (10000, "a check of croq on itself that failed: a fault of croq", "docs/cli.md"),
 )
 MAX_SHOWN = 6  # messages, reasons or remedies of a code that many places report

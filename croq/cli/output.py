@@ -77,8 +77,11 @@ def write(path: Path, content: str | bytes) -> None:
         if draft is not None:
             with contextlib.suppress(OSError):
                 Path(draft).unlink()
-        reason = error.strerror or str(error)
-        raise EnvironmentFault([make("E-3120", None, f"`{path}` cannot be written: {reason}")]) from error
+        if isinstance(error, (FileExistsError, NotADirectoryError)):
+            reason, hint = "a file stands where its folder would be", "name a folder, or a file in one"
+        else:
+            reason, hint = error.strerror or str(error), "choose a place that can be written"
+        raise EnvironmentFault([make("E-3120", None, f"`{path}` cannot be written: {reason}", hint=hint)]) from error
 
 
 def summary(console: Console, made: Compilation, paths: list[Path]) -> None:

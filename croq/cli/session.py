@@ -22,6 +22,10 @@ from croq.diagnostics import CompileError, CroqError, EnvironmentFault, Internal
 from croq.source import SourceFile
 
 INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: what a shell reports for a program ended by them
+WRONG_COMMAND_LINE = 2
+# What only an option can have said wrongly: a pass, a function, a number or a dimension that is missing, a watchdog's
+# time, a block, a schedule
+OPTION_CODES = frozenset({"E-3103", "E-3104", "E-4190", "E-4191", "E-4200", "E-5006", "E-5007", "E-7003"})
 
 
 @dataclass
@@ -163,7 +167,8 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
         return STATUS
     except CroqError as error:
         session.console.diagnostics(error.diagnostics)
-        return error.exit_status
+        only_options = {diagnostic.code for diagnostic in error.diagnostics} <= OPTION_CODES
+        return WRONG_COMMAND_LINE if only_options else error.exit_status
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED

@@ -83,6 +83,7 @@ def simulate_and_show(
     results = {name: _describe(by_name[name], old) for name, old in before.items()}
     for name, target in targets.items():
         _save(Path(target), by_name[name])
+        session.console.note(f"wrote {target}")
     _show(session, kernel, bound.symbols, described, request, seconds, results, shown)
     return 0
 
@@ -187,6 +188,8 @@ def _pairs(values: Sequence[str], option: str) -> dict[str, str]:
         name, equals, text = value.partition("=")
         if not equals or not name or not text:
             raise typer.BadParameter(f"`{value}`: write NAME=VALUE", param_hint=option)
+        if name in pairs:
+            raise typer.BadParameter(f"`{name}` is given twice", param_hint=option)
         pairs[name] = text
     return pairs
 

@@ -55,9 +55,9 @@ def parse_kernel(text: str) -> Kernel:
     return module.kernels[0]
 
 
-def parse_module(text: str) -> Module:
-    """The kernels of printed text."""
-    parser = _Parser(text)
+def parse_module(text: str, name: str = "<ir>") -> Module:
+    """The kernels of printed text; `name` is what messages call it."""
+    parser = _Parser(text, name)
     kernels = []
     while not parser.at_end():
         kernels.append(parser.kernel())
@@ -65,8 +65,8 @@ def parse_module(text: str) -> Module:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.source = SourceFile("<ir>", text)
+    def __init__(self, text: str, name: str = "<ir>") -> None:
+        self.source = SourceFile(name, text)
         self.text = text
         self.position = 0
         lines = [int(n) for n in re.findall(r"// line (\d+)$", text, re.MULTILINE)]

@@ -402,7 +402,7 @@ def test_a_gpu_says_at_which_of_two_waits(v4: Kernel) -> None:
 # ------------------------------------------------------------------------------------------------------- command line
 def test_the_command_line_refuses_a_time_that_makes_no_sense() -> None:
     result = CliRunner().invoke(app, ["run", "v4", "--device", "sim", "--watchdog", "0"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "E-4200" in result.stderr
 
 

@@ -126,7 +126,7 @@ class Mbarrier:
         require(
             count <= self.pending,
             "mbarrier-over-arrival",
-            f"{count} arrivals in phase {self.phase}, which waits for {self.pending} more of {self.expected}",
+            f"an arrival of {count} in phase {self.phase}, which waits for {self.pending} more of {self.expected}",
         )
 
     def _set_tx(self, tx: int) -> None:
