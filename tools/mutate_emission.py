@@ -3,11 +3,17 @@
     python tools/mutate_emission.py                every mutant; needs NVRTC, no GPU
     python tools/mutate_emission.py --only NAME    those whose name contains this
     python tools/mutate_emission.py --list         what there is
+    python tools/mutate_emission.py --blind 300 --seed 7 --record FILE    so many changes that nobody chose
+    python tools/mutate_emission.py --again FILE                          those of a record that were not caught
 
 Each mutant changes one place of what emission makes: in the text of a kernel of tests/programs, as a wrong template or
 handler would make it, or in the runtime that every kernel includes. Its PTX is executed and held against the simulation
 of the lowered IR, which is right. A mutant is caught when the execution finds a fault or other numbers, under one of
 the schedules; the kernel as it is must agree under all of them. Exit status 4 when one is not caught.
+
+Blind mutants are small random changes of the programs of kernels/, tests/cases, tests/programs and tests/random_tiles
+(`--only` chooses; tools/blind_mutants.py has the kinds). Of those that survive each is to be judged: most are
+equivalent, some need other inputs to show, and some are holes in the execution or in the comparison.
 """
 
 from __future__ import annotations
@@ -140,11 +146,25 @@ def judge(mutant: Mutant) -> tuple[str, str]:
     return "", ""
 
 
+def _blind(options: argparse.Namespace) -> int:
+    from tools.blind_mutation import again, blind
+
+    if options.again is not None:
+        return 4 if again(options.again) else 0
+    return 4 if blind(options.blind, options.seed, options.only, options.record) else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="NAME")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--blind", type=int, metavar="N")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, default=Path("blind.jsonl"), metavar="FILE")
+    parser.add_argument("--again", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if options.blind is not None or options.again is not None:
+        return _blind(options)
     chosen = [m for m in mutants() if options.only in m.name]
     if options.list:
         print("\n".join(f"{m.name:55s} {m.subject}" for m in chosen))
