@@ -239,8 +239,9 @@ def test_a_wait_for_fewer_than_no_groups(wait: str) -> None:
     assert "-1 groups" in fault(f"{wait} -1;")
 
 
-def test_a_scale_that_is_none_is_refused() -> None:
-    assert "E-7024" in fault(FENCE, PRODUCT.replace("1, 1, 0;", "0, 1, 0;"), COMMIT, WAIT)
+@pytest.mark.parametrize("immediates", ["0, 1, 0;", "1, 2, 0;", "1, 1, -1;"])
+def test_immediates_that_a_product_has_not_are_refused(immediates: str) -> None:
+    assert "E-7024" in fault(FENCE, PRODUCT.replace("1, 1, 0;", immediates), COMMIT, WAIT)
 
 
 def test_a_copy_counts_on_an_mbarrier_only_behind_a_fence() -> None:

@@ -73,6 +73,7 @@ def _static(form: Form, from_registers: bool, constants: list[int]) -> Wgmma:
     if shape is None or len(names) != 4 or shape[1] != "64":
         raise form.refuse()
     scales = constants[:2] if len(constants) >= 2 else [1, 1]
+    require(set(constants[2:]) <= {0, 1}, "wgmma-modifier", f"imm-trans is {tuple(constants[2:])}, not 0 or 1")
     trans = [bool(c) for c in constants[2:]]
     trans_a, trans_b = (False, *trans) if from_registers and len(trans) == 1 else (*trans, False, False)[:2]
     d, a, b = names[1:]
