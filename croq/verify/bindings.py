@@ -14,12 +14,12 @@ from typing import Any
 
 from croq.ir.core import Op, Value
 from croq.ir.objects import Kernel
-from croq.ir.scalar import Binary, Const, For, Symbol, While
+from croq.ir.scalar import Binary, Const, For, LoadElement, Symbol, While
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Dim
 from croq.verify import progressions as sets
 from croq.verify.intervals import type_range
-from croq.verify.leaves import Leaf, Unsolved
+from croq.verify.leaves import Get, Leaf, Unsolved
 from croq.verify.program import Load, Program
 from croq.verify.progressions import Domain
 from croq.verify.slicing import control_values
@@ -78,6 +78,7 @@ class Bindings:
     def __init__(self, program: Program, trips: int) -> None:
         self.program, self.trips = program, trips
         self.kernel = program.kernel
+        self.around = 1 + max((event.slots for event in self.kernel.events), default=1)  # trips that use a slot again
         self.expressions = program.expressions
         self.solver = Solver(self.expressions)
         self.intervals = program.intervals
@@ -88,6 +89,8 @@ class Bindings:
         leaves = self.expressions.inputs(self.roots)
         loops = [op.condition for op in program.slice.ordered() if isinstance(op, While)]
         self.driving = self.expressions.inputs([*self.counts, *loops])  # what decides how often loops run
+        loads = [self.expressions.definition[value] for kind, value in self.driving if kind == "load"]
+        self.counting = {op.view.root.name for op in loads if isinstance(op, LoadElement)}  # arrays that do so
         self.axes = sorted(axis for kind, axis in leaves if kind == "block")
         declared = [op for op in self.kernel.walk() if isinstance(op, Symbol) and op.result.type in INTEGERS]
         names = [*self.kernel.symbols(), *(op.symbol for op in declared)]
@@ -247,6 +250,43 @@ class Bindings:
             x, y, z = (o[i] for o, i in zip(options, index, strict=True))
             yield (x, y, z), size(index)
 
+    def longer(self, binding: Binding) -> Iterator[Binding]:
+        """The same inputs but for one size, with which loops that it bounds go on: once, and past the deepest ring."""
+        get = self._bound(binding)
+        for name in self.choices:
+            leaf: Leaf = ("symbol", name)
+            if leaf not in self.driving:
+                continue
+            now = binding.symbols[name]
+            for more in (1, self.around):
+                further = {self._further(count, leaf, more, get) for count in self.counts_with(leaf)} - {None}
+                for value in sorted(x for x in further or {now + more * self.base[name]} if x is not None and x > now):
+                    symbols = agreeing(self.kernel, {**binding.symbols, name: value}, (name,))
+                    if agrees(self.kernel, symbols):
+                        yield Binding(symbols, binding.place, 0.0)
+
+    def _further(self, count: Value, leaf: Leaf, more: int, get: Get) -> int | None:
+        """The symbol with which the loop makes so many trips more."""
+        try:
+            trips = max(0, self.expressions.evaluate(count, get)) + more
+            trips = trips if more == 1 else max(trips, self.trips)
+        except Unsolved:
+            return None
+        domain = sets.meet(self.solver.constrain(count, leaf, sets.exactly(trips), get), self._allowed(leaf))
+        return sets.nearest(domain, get(leaf))
+
+    @staticmethod
+    def _bound(binding: Binding) -> Get:
+        def get(leaf: Leaf) -> int:
+            kind, name = leaf
+            if kind == "symbol" and name in binding.symbols:
+                return binding.symbols[name]
+            if kind == "block":
+                return binding.place[name]
+            raise Unsolved
+
+        return get
+
     def counts_with(self, leaf: Leaf) -> list[Value]:
         return [count for count in self.counts if leaf in self.expressions.leaves(count)]
 
@@ -268,14 +308,7 @@ class Bindings:
     def _signature(self, symbols: dict[str, int], place: tuple[int, int, int]) -> tuple[Any, ...]:
         """What a binding decides: equal signatures, equal runs."""
 
-        def get(leaf: Leaf) -> int:
-            kind, name = leaf
-            if kind == "symbol" and name in symbols:
-                return symbols[name]
-            if kind == "block":
-                return place[name]
-            raise Unsolved
-
+        get = self._bound(Binding(symbols, place, 0.0))
         found: list[Any] = []
         for root in self.roots:
             leaves = self.expressions.leaves(root)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from croq.diagnostics import Diagnostic, make
 from croq.ir.objects import Buffer, Event, Kernel
@@ -14,7 +15,7 @@ from croq.target.sm90.limits import MBARRIER_BYTES
 from croq.verify import hw, tile
 from croq.verify.assumptions import assumptions
 from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
-from croq.verify.decisions import Attempt, Decisions, Goal
+from croq.verify.decisions import Attempt, Decisions, Fresh, Goal
 from croq.verify.faults import Fault, Refine
 from croq.verify.machine import Machine
 from croq.verify.program import Decision, Level, Program
@@ -24,7 +25,9 @@ from croq.verify.values import TooLong, Undecided
 from croq.verify.verdict import Coverage, LoopCoverage, Verdict
 
 LevelName = Literal["hw", "tile"]
+Memory = dict[tuple[Any, ...], int]
 _Run = tuple[float, int, Binding, tuple[int, ...]]
+MOST_COUNTED = 8  # scalars of memory, of those that a run reads, that are chosen so that loops run long
 LONGEST = 150_000  # operations of a run that is made for one side of one decision
 MOST_ATTEMPTS = 32
 
@@ -58,6 +61,10 @@ def verify_protocol(kernel: Kernel, *, level: LevelName = "hw", options: Options
     except Exception as bug:  # what is not expected decides nothing
         reason = f"croq's verifier failed ({type(bug).__name__}: {bug}), which is a bug of croq"
         return Verdict(kernel.name, level, "undecided", reason=reason, bug=bug)
+
+
+def _key(binding: Binding, memory: Memory) -> object:
+    return (*sorted(binding.symbols.items()), binding.place, *sorted(memory.items(), key=str))
 
 
 def overlapping(kernel: Kernel) -> tuple[Buffer | Event, Buffer | Event] | None:
@@ -94,6 +101,8 @@ class _Check:
         self.runs = self.steps = 0
         self.complete = True
         self.too_long: dict[Decision, Undecided] = {}
+        self.turning: list[tuple[Binding, Memory, Fresh]] = []  # runs that took a side which none had taken before
+        self.followed: set[object] = set()
 
     def run(self) -> Verdict:
         shared = overlapping(self.kernel)
@@ -105,6 +114,7 @@ class _Check:
             self._plan(binding, ())
         try:
             self._drain()
+            self._go_on()
             self._lead()
         except _Ended as end:
             return end.verdict
@@ -131,7 +141,10 @@ class _Check:
 
     def _one(self, binding: Binding, oracle: Oracle, limit: int | None = None) -> None:
         try:
-            self._follow(binding, oracle, limit=limit)
+            machine = self._follow(binding, oracle, limit=limit)
+            self.followed.add(_key(binding, oracle.values))
+            if machine.fresh:
+                self.turning.append((binding, dict(oracle.values), machine.fresh))
         except Fault:
             raise _Ended(self._show(binding, oracle)) from None
         except TooLong as stop:
@@ -155,8 +168,30 @@ class _Check:
                     if attempt.key not in tried:
                         tried.add(attempt.key)
                         self._attempt(goal, attempt)
+                        self._go_on()
             if len(tried) == before or self.steps > budget:
                 return
+
+    def _go_on(self) -> None:
+        """What a side does may show later only: a run that took one as the first is repeated with longer loops."""
+        budget = self.steps + self.options.steps
+        while self.turning and self.steps <= budget:
+            binding, memory, fresh = self.turning.pop(0)
+            for longer in self.bindings.longer(binding):
+                self._again(longer, memory)
+                for attempt in self.decisions.held(fresh, binding, longer):
+                    self._again(Binding(attempt.symbols, attempt.place, 0.0), attempt.memory)
+            arrays = self.bindings.counting
+            if any(key[0] in arrays for key in memory):
+                rest = {key: value for key, value in memory.items() if key[0] not in arrays}
+                for choice in (self.bindings.around, self.options.trips):
+                    self._again(binding, rest, (choice,) * MOST_COUNTED)
+
+    def _again(self, binding: Binding, memory: Memory, prefix: tuple[int, ...] = ()) -> None:
+        if _key(binding, memory) in self.followed and not prefix:
+            return
+        with suppress(TooLong):  # the side was taken all the same
+            self._one(binding, ChoosingOracle(self.bindings, prefix, memory), LONGEST)
 
     def _attempt(self, goal: Goal, attempt: Attempt) -> None:
         binding = Binding(attempt.symbols, attempt.place, 0.0)

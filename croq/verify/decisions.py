@@ -10,7 +10,7 @@ scalars of memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
@@ -20,7 +20,7 @@ from croq.ir.core import Op, Value
 from croq.ir.hw import Section
 from croq.ir.scalar import Binary, For, If, Select, Unary, VarGet, While
 from croq.verify import progressions as sets
-from croq.verify.bindings import agreeing, agrees
+from croq.verify.bindings import Binding, agreeing, agrees
 from croq.verify.intervals import Threads, type_range
 from croq.verify.leaves import Get, Leaf, Unsolved
 from croq.verify.program import Decision, Program, Sample
@@ -32,6 +32,9 @@ from croq.verify.values import WARP
 MOST_ATTEMPTS = 8  # from one run
 LONGER = (25, 100, 400)  # iterations for what a variable counts
 MOST_PLACE = 1 << 20  # blocks along one axis that a run is placed in
+
+
+Fresh = list[tuple[Decision, int, int, int]]  # sides that a run took and none before it: with the warp and its lanes
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,23 @@ class Decisions:
             yield from islice(self._from(sample, goal), MOST_ATTEMPTS)
         for sample in samples[:1]:
             yield from self._by_longer(sample, goal)
+
+    def held(self, fresh: Fresh, binding: Binding, longer: Binding) -> Iterator[Attempt]:
+        """Inputs of a longer run that lead to the sides which one took, where what makes it longer decides of them."""
+        changed = {name for name, value in longer.symbols.items() if value != binding.symbols[name]}
+        for decision, side, warp, lanes in {(d, s): (d, s, w, n) for d, s, w, n in fresh}.values():
+            for sample in [*decision.samples.get((side, warp), []), *decision.samples.get((1 - side, warp), [])][:1]:
+                goal = Goal(decision, side, warp, (lanes & -lanes).bit_length() - 1)
+                leaves = [leaf for leaf in self._ordered(decision.condition) if self._free(leaf, sample)]
+                if not any(("symbol", name) in leaves for name in changed):
+                    continue
+                now = replace(sample, symbols=longer.symbols)
+                get = self._getter(now, goal)
+                leaves = [leaf for leaf in leaves if leaf[0] != "symbol" or leaf[1] not in changed]
+                for found in islice(self.solver.find([_side(decision, side)], leaves, get, self._allowed), 2):
+                    attempt = self._attempt(now, goal.lane, found)
+                    if attempt is not None:
+                        yield attempt
 
     def _by_longer(self, sample: Sample, goal: Goal) -> Iterator[Attempt]:
         """The condition takes a variable that loops change: let them run longer."""

@@ -2,7 +2,8 @@
 
 A closed world: a function is plain if every name that it calls is plain - defined in the file's device text and plain
 itself, a type, or arithmetic of the list below - and nothing in it can synchronise or reach shared memory by another
-way than its arguments. A shuffle or a vote makes it a collective of the warp. Everything else is opaque.
+way than its arguments. A shuffle or a vote that all threads come to (divergence.py) makes it a collective of the warp.
+Everything else is opaque.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
+
+from croq.verify.divergence import condition_of
 
 Kind = Literal["plain", "warp", "block", "opaque"]
 _RANK: dict[Kind, int] = {"plain": 0, "warp": 1, "block": 2, "opaque": 3}
@@ -30,7 +33,7 @@ def _words(text: str) -> frozenset[str]:
 
 _KEYWORDS = _words(
     """if for while switch return sizeof alignof decltype static_assert noexcept static_cast reinterpret_cast const_cast
-    bool char short int long unsigned signed float double void auto typename template else do case"""
+    bool char short int long unsigned signed float double void auto typename template else do case constexpr"""
 )
 _TYPES = _words(
     """size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t croq::s8 croq::u8 croq::s16 croq::u16
@@ -79,6 +82,7 @@ class DeviceText:
     def __init__(self, texts: tuple[str, ...]) -> None:
         self._bodies: dict[str, list[str]] = {}  # tokens of all that a name may stand for
         self._types: set[str] = set()
+        self._constants: set[str] = set()  # parameters of templates, `constexpr` values
         self._implicit: list[str] = []  # tokens of what runs without being called by name: members, operators
         self._found: dict[str, Nature] = {}
         for text in texts:
@@ -124,6 +128,7 @@ class DeviceText:
         for before, after in pairwise(found):
             if before in ("struct", "class", "enum", "union", "using", "typename"):
                 self._types.add(after)
+        self._constants |= set(_constants(found))
         self._items(found, "")
 
     def _items(self, found: list[str], space: str) -> None:
@@ -168,8 +173,30 @@ class DeviceText:
             if token in _OPAQUE:
                 found = found.worse(Nature("opaque", f"contains `{token}`"))
             elif (_is_name(token) and token not in _KEYWORDS and _called(body, at)) or token in self._bodies:
-                found = found.worse(self._called(token))
+                found = found.worse(self._at(body, at))
         return found
+
+    def _at(self, body: list[str], at: int) -> Nature:
+        """Of a call at its place: where not all threads need come, what takes a whole warp is no more than that."""
+        called = self._called(body[at])
+        if called.kind != "warp":
+            return called
+        condition = condition_of(body, at, self._constant)
+        if not condition:
+            return called
+        return Nature("opaque", f"calls `{body[at]}`, which takes a whole warp, under or behind `{condition}`")
+
+    def _constant(self, name: str) -> bool:
+        return name in self._constants or name in _TYPES or name in ("sizeof", "true", "false")
+
+
+def _constants(found: list[str]) -> Iterator[str]:
+    """Names that templates declare, and of `constexpr` values."""
+    for at, token in enumerate(found):
+        if token == "template" and ">" in found[at:]:
+            yield from filter(_is_name, found[at : found.index(">", at)])
+        elif token == "constexpr" and "=" in found[at:]:
+            yield found[found.index("=", at) - 1]
 
 
 def _unwrapped(found: list[str]) -> list[str]:

@@ -180,3 +180,49 @@ __co__ void k(global s32 [N] x) {
 """
     found = verify_protocol(kernels(source)[0])
     assert outcome(found) == "undecided" and "data that is not followed" in found.reason
+
+
+# ------------------------------------------------------------------------------------- collectives inside of a function
+SHUFFLE = "__shfl_xor_sync(~0u, v, 1)"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"if (v > 0) v = {SHUFFLE}; return v;", "if"),
+        (f"if (v > 0) {{ int q = 1; v = {SHUFFLE} + q; }} return v;", "if"),
+        (f"if (v > 0) {{ return 0; }} return {SHUFFLE};", "return"),
+        (f"return v ? 0 : {SHUFFLE};", "?"),
+        (f"return v && {SHUFFLE};", "&&"),
+        (f"while (v > 0) v = {SHUFFLE}; return v;", "while"),
+        (f"do {{ v = {SHUFFLE}; }} while (v > 0); return v;", "do"),
+        (f"while ({SHUFFLE} > 0) v--; return v;", "while"),
+        (f"for (int i = 0; i < v; ++i) {{ v += {SHUFFLE}; }} return v;", "for"),
+        (f"for (int i = 1; i < 4; ++i) {{ if (v == i) break; v = {SHUFFLE}; }} return v;", "break"),
+        (f"switch (v) {{ case 1: v = {SHUFFLE}; }} return v;", "case"),
+        (f"if (v > 0) v = 1; else v = {SHUFFLE}; return v;", "else"),
+    ],
+)
+def test_shuffle_that_a_function_reaches_for_some_threads_is_not_decided(body: str, why: str) -> None:
+    inner = DeviceText((f"__device__ int f(int v) {{ {body} }}",)).nature("f")
+    assert inner.kind == "opaque"
+    assert f"`{why}`" in inner.why
+    chain = "__device__ int g(int v) { return " + SHUFFLE + "; }\n"
+    outer = DeviceText((chain + f"__device__ int f(int v) {{ {body.replace(SHUFFLE, 'g(v)')} }}",)).nature("f")
+    assert outer.kind == "opaque"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"__device__ int f(int v) {{ return {SHUFFLE}; }}",
+        "__device__ int f(int v) { for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(~0u, v, o); return v; }",
+        "template <int N> __device__ void f(int* v) { for (int i = 0; i < N; ++i) *v += __shfl_xor_sync(~0u, 1, 2); }",
+        f"__device__ int g(int a) {{ if (a) return 1; return 2; }} int int f(int v) {{ return {SHUFFLE} + g(v); }}",
+        f"__device__ int f(int v) {{ int q = v > 0 ? 1 : 2; if (v) q = 3; else {{ q = 4; }} return {SHUFFLE} + q; }}",
+        f"template <bool B> __device__ int f(int v) {{ if constexpr (B) return {SHUFFLE}; return 0; }}",
+        f"__device__ int f(int v) {{ v = {SHUFFLE}; if (v > 3) return 1; return v; }}",
+    ],
+)
+def test_shuffle_that_all_threads_of_a_function_reach_takes_the_warp(text: str) -> None:
+    assert DeviceText((text,)).nature("f").kind == "warp"

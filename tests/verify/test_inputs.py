@@ -378,3 +378,46 @@ def test_small_budget_is_no_excuse() -> None:
     """The sides of decisions are followed even where the budget ends before all combinations of sizes."""
     found = verdict(FAULTY["conjunction"][0], options=Options(steps=1, runs=1))
     assert found.outcome == "fault", found
+
+
+# ------------------------------------------------------------------------------------------------ what shows only later
+RING = """
+__co__ void f(global f32 [K, 128] x, global f32 [K, 128] y{params}) {{
+  parallel b by 1 : block {{
+    shared f32 [128] s;
+    shared event full;
+    shared event empty = ready;
+    parallel p by 2 : group-4, t by 128 : thread {{
+      inthreads.async (p == 0) {{
+        foreach {{k}} in [{count}] {{ wait empty; s.at(t) = x.at(k, t); trigger full; }}
+      }}
+      inthreads.async (p == 1) {{
+        foreach {{k}} in [{count}] {{ wait full; y.at(k, t) = s.at(127 - t); if ({condition}) {{ trigger empty; }} }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("level", ["hw", "tile"])
+@pytest.mark.parametrize(
+    ("condition", "params", "count"),
+    [
+        ("(n & 255) != 171", ", int n", "K"),
+        ("n % 97 != 13 || n < 5000", ", int n", "K"),
+        ("k * k != 2500", "", "K"),
+        ("k != 6", "", "K"),
+        ("n * m * K != 3003", ", int n, int m", "K"),
+        ("(n & 255) != 171", ", int n, global s32 [1] trips", "trips.at(0)"),
+    ],
+)
+def test_side_that_harms_only_later_iterations_is_followed_in_a_longer_run(
+    condition: str, params: str, count: str, level: str
+) -> None:
+    """The first inputs that lead to the side do so in the last iteration, behind which nothing waits any more."""
+    found = verdict(RING.format(condition=condition, params=params, count=count), level)
+    assert found.outcome == "fault"
+    assert found.found[0].code == "E-6008"
+    right = RING.format(condition=f"k >= 0 || {condition}", params=params, count=count)
+    assert verdict(right, level).outcome == "proved"
