@@ -175,7 +175,11 @@ class Compilation:
                 how = self.settings
                 return compile_cached(cuda, arch=how.arch, options=how.options, lineinfo=how.lineinfo, name=self._cu)
             except CompileError as error:
-                raise self._told_of_headers(self._located(error)) from error
+                raise self.placed(error) from error
+
+    def placed(self, error: CompileError) -> CompileError:
+        """Errors of the emitted CUDA with their places in the `.co` text, and a word on headers that are not read."""
+        return self._told_of_headers(self._located(error))
 
     def _located(self, error: CompileError) -> CompileError:
         """The compiler's errors with their places in the `.co` text: what it refuses can only be the user's C++."""
@@ -229,7 +233,10 @@ class Compilation:
         from croq.driver.nvrtc import compile_ptx
 
         arch = self.settings.arch.replace("sm_", "compute_")
-        return compile_ptx(self.cuda, arch=arch, options=self.settings.options, name=self._cu)
+        try:
+            return compile_ptx(self.cuda, arch=arch, options=self.settings.options, name=self._cu)
+        except CompileError as error:
+            raise self.placed(error) from error
 
     @cached_property
     def sass(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from croq.compiler import Compilation, stem
+from croq.diagnostics import CompileError
 
 if TYPE_CHECKING:
     from croq.binding import Bound
@@ -31,7 +32,11 @@ def ptx_text(compilation: Compilation) -> str:
     text = emit_cuda(compilation.module.kernels, lineinfo=True)
     arch = settings.arch.replace("sm_", "compute_")
     name = f"{stem(compilation.file)}.cu"
-    return compile_ptx_cached(text, arch=arch, options=settings.options, lineinfo=True, name=name)
+    try:
+        return compile_ptx_cached(text, arch=arch, options=settings.options, lineinfo=True, name=name)
+    except CompileError:
+        _ = compilation.ptx  # the same text without line tables: refused with places in the `.co` file
+        raise
 
 
 def ptx_module(compilation: Compilation) -> Module:

@@ -347,7 +347,12 @@ class _Simulation:
         for device, grid in zip(self.devices, self.bound.grids, strict=True):
             chosen = spread_blocks(grid, self.blocks) if isinstance(self.blocks, int) else self.blocks
             scalars = dict(self.bound.scalars)
-            reports.append(run(device, arrays, scalars, schedule=schedule, blocks=chosen, **options))
+            try:
+                reports.append(run(device, arrays, scalars, schedule=schedule, blocks=chosen, **options))
+            except CompileError as error:
+                if any(diagnostic.code == "E-3010" for diagnostic in error.diagnostics):
+                    _ = self.compilation.ptx  # holds the same device functions: refused with places in the `.co` file
+                raise
         return reports
 
     def run_ptx(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,21 +72,23 @@ def simulate_and_show(
     started = time.perf_counter()
     if request.schedules is not None:
         _explore(session, kernel, arguments, blocks, described, request)
-    with session.console.progress(f"simulating {described.split(':')[0]}") as progress:
+    said = io.StringIO()  # what `printf` prints is a part of the JSON, and no text between
+    apart = contextlib.redirect_stdout(said) if session.console.json else contextlib.nullcontext()
+    with apart, session.console.progress(f"simulating {described.split(':')[0]}") as progress:
         report = simulate(
             kernel, *arguments, schedule=request.schedule, blocks=blocks, progress=progress, races=request.races,
             level=request.level,
         )  # fmt: skip
     seconds = time.perf_counter() - started
+    printed = [said.getvalue()]
     for done in report if isinstance(report, list) else [report]:
         session.console.diagnostics(done.warnings)
-        if printed := getattr(done, "output", ""):
-            session.console.result(printed.rstrip("\n"))
+        printed.append(getattr(done, "output", ""))
     results = {name: _describe(by_name[name], old) for name, old in before.items()}
     for name, target in targets.items():
         _save(Path(target), by_name[name])
         session.console.note(f"wrote {target}")
-    _show(session, kernel, bound.symbols, described, request, seconds, results, shown)
+    _show(session, kernel, bound.symbols, described, request, seconds, results, shown, "".join(printed))
     return 0
 
 
@@ -119,8 +123,6 @@ def _part(grid: tuple[int, int, int], blocks: Sequence[tuple[int, int, int]] | N
 
 def _save(path: Path, array: Array) -> None:
     """Write a .npy file at once; element types that the format cannot name are stored as unsigned integers."""
-    import io
-
     stream = io.BytesIO()
     plain = array if array.dtype.isbuiltin == 1 else array.view(np.dtype(f"u{array.dtype.itemsize}"))
     np.save(stream, plain, allow_pickle=False)
@@ -145,7 +147,7 @@ def _describe(array: Array, before: Array) -> dict[str, Any]:
 
 def _show(
     session: Session, kernel: Kernel, symbols: Mapping[str, int], described: str, request: SimRequest, seconds: float,
-    results: Mapping[str, dict[str, Any]], timelines: Sequence[Mapping[str, Any]],
+    results: Mapping[str, dict[str, Any]], timelines: Sequence[Mapping[str, Any]], printed: str,
 ) -> None:  # fmt: skip
     console = session.console
     if console.json:
@@ -155,8 +157,11 @@ def _show(
             | ({"races": request.races} if request.level == "ir" else {"level": request.level})
             | {"seconds": round(seconds, 3), "outputs": dict(results)}
             | ({"timelines": list(timelines)} if timelines else {})
+            | ({"printed": printed} if printed else {})
         )
         return
+    if printed:
+        console.result(printed)
     shown = ", ".join(f"{name}={value}" for name, value in symbols.items())
     console.result(f"{kernel.compilation.file.name} ({kernel.name}): {shown}")
     under = f"schedule {request.schedule}" if request.schedules is None else f"{request.schedules} schedules"

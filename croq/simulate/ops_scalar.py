@@ -107,7 +107,7 @@ def _division(c: Compiler, op: scalar.Binary) -> Code:
 
 
 def _by_zero(op: Op, warp: Warp) -> Exception:
-    return fault("E-5022", op, f"warp {warp.index} divides an integer by zero")
+    return fault("E-5022", op, f"warp {warp.index} divides an integer by zero", hint="guard it by a condition")
 
 
 @handles(scalar.Unary)

@@ -179,9 +179,14 @@ class TestCompile:
             "__co__ void f(global f32 [N] x) {\n  parallel b by 1 : block, t by 32 : thread {\n"
             "    float y = call twice(x.at(t));\n    x.at(t) = y;\n  }\n}\n"
         )
-        result = croq("compile", path)
-        assert result.exit_code == 1
-        assert "E-3010" in result.stderr and "k.co:2" in result.stderr and "nothing" in result.stderr
+        executed = ("sim", path, "--shape", "N=32")
+        for command in (
+            ("compile", path), ("compile", path, "--emit", "ptx"), ("check", "--ptx", path), executed,
+            (*executed, "--level", "ptx"),
+        ):  # fmt: skip
+            result = croq(*command)
+            assert result.exit_code == 1, command
+            assert "E-3010" in result.stderr and "k.co:2" in result.stderr and "nothing" in result.stderr, command
 
 
 class TestCheck:
@@ -275,6 +280,17 @@ class TestSim:
 
     def test_a_bad_schedule(self):
         assert croq("sim", SAXPY, *self.SHAPE, "--schedule", "wild").exit_code == 2
+
+    @pytest.mark.parametrize("level", ["ir", "ptx"])
+    def test_what_is_printed_is_a_part_of_the_json(self, tmp_path, level):
+        path = tmp_path / "say.co"
+        path.write_text(
+            '__device__ void say(int i) { if (i == 3) printf("i is %d\\n", i); }\n'
+            "__co__ void f(global f32 [N] x) {\n  parallel b by 1 : block, t by 32 : thread {\n"
+            "    call say(t);\n    x.at(t) = 1.0f;\n  }\n}\n"
+        )
+        result = croq("sim", path, "--shape", "N=32", "--level", level, "--format", "json")
+        assert json.loads(result.stdout)["printed"] == "i is 3\n"
 
     def test_what_is_written_is_said(self, tmp_path):
         path = tmp_path / "y.npy"
