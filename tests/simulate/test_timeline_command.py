@@ -53,7 +53,7 @@ def test_outputs_are_written_once(tmp_path):
         (("--timeline", "t.png"), 2, "a picture with .svg"),
         (("--timeline", "t.svg", "--timeline-block", "1,x"), 2, "write X,Y,Z"),
         (("--timeline", "t.svg", "--timeline-steps", "none"), 2, "Invalid value"),
-        (("--timeline", "t.svg", "--timeline-block", "99,0,0"), 1, "E-5006"),
+        (("--timeline", "t.svg", "--timeline-block", "99,0,0"), 2, "E-5006"),
         (("--timeline", "/proc/none/t.svg"), 3, "E-3120"),
     ],
 )
