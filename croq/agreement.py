@@ -36,6 +36,7 @@ Block = tuple[int, int, int]
 
 ROUNDINGS = 64  # of one value on its way: those of a row of 4096, which add up like a random walk
 NARROW = {"bf16": 2.0**-8, "bf16x2": 2.0**-8, "f16": 2.0**-11, "f16x2": 2.0**-11, "e4m3x2": 2.0**-3, "e5m2x2": 2.0**-2}
+_MMA_TYPES = frozenset({"f16", "bf16", "f32", "tf32", "e4m3", "e5m2"})
 LIMITS = ("E-7001", "E-7002")  # what cannot be executed says nothing of the program
 SECONDS = 25.0  # after which no further size is begun
 SIZES, BLOCKS = 4, 3  # of one function; of one grid
@@ -272,7 +273,7 @@ class Rules:
         self.error = max([2.0**-24, *(b.amount * 2.0**-24 if b.unit == "ulp" else b.amount for b in bounds)])
         ops = [op for device in kernel.devices for op in device.walk()]
         sums = any("reduce" in type(op).__name__.lower() for op in ops)
-        narrow = [m for f in functions for ins in f.body if ins.name == "cvt" for m in ins.modifiers if m in NARROW]
+        narrow = [m for f in functions for ins in f.body for m in _rounded_to(ins.name, ins.modifiers) if m in NARROW]
         self.narrow = max((NARROW[m] for m in narrow), default=0.0)
         self.exact = not bounds and not sums
 
@@ -285,6 +286,15 @@ class Rules:
         scale = float(np.abs(finite).max()) if finite.size else 0.0
         unit = 1.0 if want.dtype.kind in "iu" else _unit(want)
         return np.full(want.shape, (ROUNDINGS * self.error + self.narrow) * scale) + unit
+
+
+def _rounded_to(name: str, modifiers: Sequence[str]) -> Sequence[str]:
+    """Types that values are rounded to on their way: those of conversions, and that of an accumulator, which stands
+    first of the three types of a `wgmma` (PTX ISA, wgmma.mma_async)."""
+    if name == "cvt":
+        return modifiers
+    types = [m for m in modifiers if m in _MMA_TYPES]
+    return types[:1] if name == "wgmma" else ()
 
 
 def _approximate(name: str, modifiers: Sequence[str]) -> str:

@@ -92,3 +92,25 @@ def test_what_cannot_be_executed_is_not_compared(monkeypatch: pytest.MonkeyPatch
     registry._match.cache_clear()
     assert not found.holds and [f.code for f in found.faults] == ["W-7031"]
     assert "`st" in " ".join(found.faults[0].notes)
+
+
+def test_accumulators_of_16_bits_may_part_by_their_own_rounding(tmp_path: Path) -> None:
+    """Chip and simulator add up in another order, and each step is rounded to f16: no fault of the emitted code."""
+    text = """
+__co__ void k(global f8_e4m3 [64, 64] a, global f8_e4m3 [16, 64] b, global f16 [64, 16] c) {
+  parallel q by 1 : block, t by 128 : thread {
+    acc = mma.fill.f16 0.0f;
+    shared f8_e4m3 [64, 64] a_s;
+    shared f8_e4m3 [16, 64] b_s;
+    dma.copy.swiz<64> a => a_s;
+    dma.copy.swiz<64> b => b_s;
+    mma.row.row acc, a_s, b_s;
+    mma.store acc, c;
+  }
+}
+"""
+    path = tmp_path / "k.co"
+    path.write_text(text)
+    found = agree(croq.compile(path))
+    assert found.holds, [str(fault) for fault in found.faults]
+    assert found.exact
