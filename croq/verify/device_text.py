@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from croq.verify.divergence import condition_of
+from croq.verify.divergence import STEERING, condition_of
 
 Kind = Literal["plain", "warp", "block", "opaque"]
 _RANK: dict[Kind, int] = {"plain": 0, "warp": 1, "block": 2, "opaque": 3}
@@ -84,6 +84,7 @@ class DeviceText:
         self._types: set[str] = set()
         self._constants: set[str] = set()  # parameters of templates, `constexpr` values
         self._implicit: list[str] = []  # tokens of what runs without being called by name: members, operators
+        self._steering: set[str] = set()  # macros that may decide who goes on
         self._found: dict[str, Nature] = {}
         for text in texts:
             self._read(text)
@@ -122,7 +123,10 @@ class DeviceText:
         for line in re.findall(r"^[ \t]*#[ \t]*define[ \t]+((?:[^\n\\]|\\.|\\\n)*)", text, re.MULTILINE):
             macro = re.match(r"\w+", line)
             if macro is not None:
-                self._bodies.setdefault(macro.group(), []).extend(t for _, t in tokens(line[macro.end() :]))
+                body = [t for _, t in tokens(line[macro.end() :])]
+                self._bodies.setdefault(macro.group(), []).extend(body)
+                if not STEERING.isdisjoint(body):
+                    self._steering.add(macro.group())
         bare = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", "", text, flags=re.MULTILINE)
         found = _unwrapped([token for _, token in tokens(bare)])
         for before, after in pairwise(found):
@@ -181,7 +185,7 @@ class DeviceText:
         called = self._called(body[at])
         if called.kind != "warp":
             return called
-        condition = condition_of(body, at, self._constant)
+        condition = condition_of(body, at, self._constant) or next((t for t in body[:at] if t in self._steering), "")
         if not condition:
             return called
         return Nature("opaque", f"calls `{body[at]}`, which takes a whole warp, under or behind `{condition}`")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 _EXITS = frozenset({"return", "break", "continue", "goto"})
 _HEADED = frozenset({"if", "for", "while", "switch"})
+STEERING = _EXITS | _HEADED | {"else", "do", "case", "?", "&", "|", "{", "}"}  # in a macro: it is not expanded here
 _OPEN, _CLOSED = "([{", ")]}"
 
 

@@ -212,9 +212,16 @@ def test_shuffle_that_a_function_reaches_for_some_threads_is_not_decided(body: s
     assert outer.kind == "opaque"
 
 
+@pytest.mark.parametrize("macro", ["GUARD(c) if (c)", "GUARD(c) if (!(c)) return 0;", "GUARD(c) (c) &&"])
+def test_a_macro_that_may_decide_is_a_condition(macro: str) -> None:
+    text = f"#define {macro}\n__device__ int f(int v) {{ GUARD(v > 0) v = {SHUFFLE}; return v; }}"
+    assert DeviceText((text,)).nature("f").kind == "opaque"
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        f"#define STEP 4\n__device__ int f(int v) {{ v += STEP; return {SHUFFLE}; }}",
         f"__device__ int f(int v) {{ return {SHUFFLE}; }}",
         "__device__ int f(int v) { for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(~0u, v, o); return v; }",
         "template <int N> __device__ void f(int* v) { for (int i = 0; i < N; ++i) *v += __shfl_xor_sync(~0u, 1, 2); }",
