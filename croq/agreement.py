@@ -42,6 +42,7 @@ SECONDS = 25.0  # after which no further size is begun
 SIZES, BLOCKS = 4, 3  # of one function; of one grid
 ROUNDS = 2  # of a ring that are gone through before its last slot: every slot is used again, one for the third time
 MOST_BYTES = 64 << 20  # of all arrays
+APART = "random:0"  # the schedule of every second execution: a missing wait shows where warps and copies part
 SMALL = 3  # integers as inputs lie in -SMALL .. SMALL
 CHOICES = 24  # of the verifier's oracle: how far into a task list it is asked for more than nothing
 
@@ -336,13 +337,14 @@ def _compare(
         return
     kind = "small integers" if integers else "random numbers"
     sizes = ", ".join(f"{name} = {value}" for name, value in symbols.items())
+    schedule = "eager" if integers else APART
     try:
-        simulate(kernel, *second, blocks=BLOCKS, level="ptx")
+        simulate(kernel, *second, blocks=BLOCKS, level="ptx", schedule=schedule)
     except CroqError as error:
         if error.diagnostics[0].code in LIMITS:
             found.skipped.append(error.diagnostics[0].message)
             return
-        note = f"the lowered program runs on the same inputs: {kind}, {sizes}"
+        note = f"the lowered program runs on the same inputs: {kind}, {sizes}; schedule `{schedule}`"
         head, *rest = error.diagnostics
         found.faults += [replace(head, notes=(*head.notes, note)), *rest]
         return
