@@ -89,8 +89,8 @@ def run_ptx(
 ) -> list[PtxReport]:
     """Execute each launch of a function, in order; what they write is in `arrays`.
 
-    `blocks`: which of each grid, or how many spread over it; all when None. Raises PtxFault,
-    with the place in the `.co` text. PtxFault, with the place in the `.co` text.
+    `blocks`: which of each grid, or how many spread over it; all when None. Raises PtxFault, with the place in the
+    `.co` text.
     """
     from croq.ptx.faults import PtxFault
     from croq.ptx.run import execute

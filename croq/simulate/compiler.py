@@ -81,7 +81,11 @@ class Map:
     inside: set[Value]
     variables: set[Variable]
     lifted: dict[int, int]  # values of the code around it: their number, and the number of their reshaped copy
-    assigned: set[Value | Variable] = field(default_factory=set)  # variables of the code around it that it sets
+    assigned: set[Variable] = field(default_factory=set)  # variables of the code around it that it sets
+
+
+def handed_on(op: Op) -> Exception:
+    return fault("E-5030", op, "the simulator cannot hand a variable of the thread from element to element")
 
 
 @dataclass
@@ -143,9 +147,6 @@ class Compiler:
         around = self.map
         if around is None or (value in around.inside if isinstance(value, Value) else value in around.variables):
             return number
-        if value in around.assigned:
-            message = "the simulator cannot hand a variable of the thread from element to element"
-            raise fault("E-5030", None, message)
         if number not in around.lifted:
             around.lifted[number] = self.new()
         return around.lifted[number]
@@ -155,7 +156,7 @@ class Compiler:
         assert self.map is not None
         number = self._number(variable)
         if number in self.map.lifted:
-            raise fault("E-5030", op, "the simulator cannot hand a variable of the thread from element to element")
+            raise handed_on(op)
         self.map.assigned.add(variable)
         return number
 

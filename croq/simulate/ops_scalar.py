@@ -10,7 +10,7 @@ from croq.ir import scalar
 from croq.ir.core import Op
 from croq.ir.types import INTEGERS
 from croq.simulate import arithmetic
-from croq.simulate.compiler import Code, Compiler, Plain, handles
+from croq.simulate.compiler import Code, Compiler, Plain, handed_on, handles
 from croq.simulate.dtypes import DTYPES, Array, Scalar, converter, is_vector, uniform
 from croq.simulate.faults import fault
 from croq.simulate.machine import Warp, lane_flags
@@ -183,6 +183,8 @@ def _declare(c: Compiler, op: scalar.VarDeclare) -> Code:
 
 @handles(scalar.VarGet)
 def _get(c: Compiler, op: scalar.VarGet) -> Code:
+    if c.map is not None and op.var in c.map.assigned:
+        raise handed_on(op)
     var, result = c.slot(op.var), c.result(op.result)
 
     def run(warp: Warp) -> None:

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import croq
 from croq import simulate
 
 SCHEDULES = ["eager", "lazy", "random:1"]
@@ -299,3 +300,15 @@ def test_a_variable_of_the_thread_keeps_what_its_last_element_assigns(check):
         {"x": x.reshape(384), "y": np.zeros(128, np.float32)},
         {"y": last},
     )
+
+
+@pytest.mark.parametrize(("body", "line"), [("s = s + a.at(i);", 6), ("{ s = a.at(i);\n a.at(i) = s; }", 7)])
+def test_a_variable_that_elements_hand_on_is_refused_at_its_line(body, line):
+    text = (
+        "__co__ void f(global f32 [N] x) {\nparallel b by 1 : block, t by 32 : thread {\nfrag f32 [64] a {0.0f};\n"
+        "mutable f32 s = 0.0f;\napply {i} in a.span\n" + body + "\nx.at(t) = s;\n}\n}\n"
+    )
+    with pytest.raises(croq.CroqError) as refused:
+        croq.simulate(croq.compile(text), np.zeros(32, np.float32))
+    found = refused.value.diagnostics[0]
+    assert (found.code, found.span.line) == ("E-5030", line)
