@@ -334,7 +334,6 @@ def resume(file: SourceFile, names: Sequence[str]) -> PartialIR:
     Raises CompileError: E-2190 for text that is no IR, E-3103 for an unknown pass, E-3106 for IR that is not sound, or
     that lacks what a pass needs, and what the passes find.
     """
-    import croq.target.sm90.fragments  # noqa: F401  (registers the layouts that the text names)
     from croq.ir.parser import parse_module
     from croq.ir.printer import print_module
     from croq.passes import pipeline

@@ -112,7 +112,6 @@ def _decode(entry: dict[str, Any], file: SourceFile, again: Callable[[], Module]
 
 
 def _module(text: str, spans: Sequence[Span | None], file: SourceFile) -> Module:
-    import croq.target.sm90.fragments  # noqa: F401  (registers the layouts that the text names)
     from croq.ir.parser import parse_module
 
     module = parse_module(text)

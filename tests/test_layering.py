@@ -20,13 +20,13 @@ LEVELS = {
     "services": 0,
     "source": 0,
     "cuda_names": 1,
+    "target": 1,  # facts: whoever needs one asks here
     "diagnostics": 1,
     "syntax": 2,
     "ptx": 2,  # executes text that it is given; knows no language, IR or emitter
     "sema": 3,
     "ir": 4,
-    "target": 5,
-    "passes": 6,
+    "passes": 5,
     "emit": 7,
     "plan": 7,
     "simulate": 7,

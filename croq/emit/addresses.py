@@ -1,6 +1,6 @@
 """Where the elements of views lie, as expressions: shared-window addresses and subscripts of global arrays.
 
-Shared tiles follow target/sm90/swizzle.py: column slabs of `swizzle` bytes, 16-byte chunks XOR-permuted inside.
+Shared tiles follow target/swizzle.py: column slabs of `swizzle` bytes, 16-byte chunks XOR-permuted inside.
 """
 
 from __future__ import annotations

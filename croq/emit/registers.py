@@ -26,7 +26,7 @@ from croq.emit.expressions import (
 )
 from croq.ir.objects import Fragment, FragRef, Kernel
 from croq.ir.types import FLOATS, INTEGERS
-from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

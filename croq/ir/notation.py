@@ -15,12 +15,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from croq.ir.core import RESULT_FIELDS, Block, Object, Op
 from croq.ir.objects import OBJECTS, Kernel
 
-_Layout = TypeVar("_Layout")
 Role = Literal["left", "definition", "region", "operand", "attribute"]
 
 LEFT = frozenset({"result", "future"})
@@ -32,7 +31,6 @@ KEYWORDS = {"param": "params", "buffer": "buffers", "fragment": "fragments", "ev
 }  # what introduces an object's declaration -> the kernel's list of such objects
 CLASSES: dict[str, type[Object]] = dict(zip(KEYWORDS, OBJECTS, strict=True))
 RESERVED = frozenset({"_", "true", "false", "inf", "nan", "threads"})
-LAYOUTS: dict[str, type[Any]] = {}  # kind -> class; a target registers its own with `layout`
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:::|[.-])[A-Za-z0-9_]+)*")
 
 
@@ -55,13 +53,6 @@ def options(hint: Any) -> Iterator[Any]:
 def is_word(text: str) -> bool:
     """Whether a string may be written without quotes."""
     return WORD.fullmatch(text) is not None and text not in RESERVED
-
-
-def layout(cls: type[_Layout]) -> type[_Layout]:
-    """Register a dataclass of a register layout under its `kind`, so that text with it can be read."""
-    kind = next(f.default for f in fields(cls) if f.name == "kind")  # type: ignore[arg-type]
-    LAYOUTS[str(kind)] = cls
-    return cls
 
 
 _CACHE: dict[type[Any], tuple[FieldInfo, ...]] = {}

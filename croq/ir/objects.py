@@ -39,7 +39,7 @@ class Buffer(Object):
     """Shared (or local) data: `slots` tiles of one `shape`. Layout fields are filled by the shared-memory pass.
 
     A tile [..., rows, cols] is stored as column slabs of `swizzle` bytes, each slab all rows x `swizzle` bytes, 16-byte
-    chunks XOR-permuted inside it; with `swizzle` 0 it is plain row-major (target/sm90/swizzle.py).
+    chunks XOR-permuted inside it; with `swizzle` 0 it is plain row-major (target/swizzle.py).
     """
 
     type: str

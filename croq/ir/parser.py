@@ -17,7 +17,7 @@ import croq.ir.scalar
 import croq.ir.tile  # noqa: F401  (the three register the operations)
 from croq.diagnostics import CompileError, make
 from croq.ir.core import REGISTRY, Block, Composite, Object, Op, Value
-from croq.ir.notation import CLASSES, KEYWORDS, LAYOUTS, WORD, FieldInfo, op_fields, options, record_fields
+from croq.ir.notation import CLASSES, KEYWORDS, WORD, FieldInfo, op_fields, options, record_fields
 from croq.ir.objects import (
     Buffer,
     Event,
@@ -35,6 +35,7 @@ from croq.ir.objects import (
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import SourceFile, Span
+from croq.target.fragments import LAYOUTS
 
 CODE = "E-2190"
 _SPACE = re.compile(r"(?:\s|//(?! line \d)[^\n]*)*")

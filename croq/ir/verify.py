@@ -3,8 +3,7 @@
 At every stage: operands are defined before use and visible (structured dominance), scalar operations have consistent
 types, objects are declared in the kernel under unique names, fragments and variables come to life before they are
 used, `break` and `continue` stand in loops. At stage "hw" also: no tile operation is left, events are lowered, buffers
-are placed, fragments have layouts, and machine operations are ones that the machine has (its target registers those
-questions with `check`).
+are placed, fragments have layouts, and machine operations are ones that the machine has (croq/ir/machine.py).
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from croq.diagnostics import Diagnostic, InternalError, make
-from croq.ir import hw, scalar
+from croq.ir import hw, machine, scalar
 from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.notation import KEYWORDS, op_fields
 from croq.ir.objects import Buffer, Event, Fragment, Kernel, Variable, View
@@ -24,7 +23,6 @@ from croq.ir.types import FLOATS, INTEGERS
 
 Stage = Literal["tile", "hw"]
 CODE = "E-9001"
-_Check = TypeVar("_Check", bound=Callable[[Any], Iterator[str]])
 
 
 def verify(kernel: Kernel, stage: Stage) -> None:
@@ -170,21 +168,11 @@ def _unlowered(obj: Object) -> Iterator[str]:
 
 
 # ----------------------------------------------------------------------------------------------------------- types
-def check(*classes: type[Op]) -> Callable[[_Check], _Check]:
-    """Register what to ask about operations of some classes; a target does so for those of the machine."""
-
-    def register(fn: _Check) -> _Check:
-        for cls in classes:
-            _CHECKS[cls] = fn
-        return fn
-
-    return register
-
-
 def _type_faults(op: Op) -> Iterator[str]:
-    found = _CHECKS.get(type(op))
-    if found is not None:
-        yield from found(op)
+    for checks in (_CHECKS, machine.CHECKS):
+        found = checks.get(type(op))
+        if found is not None:
+            yield from found(op)
 
 
 def _same(what: str, *types: str | None) -> Iterator[str]:

@@ -21,8 +21,8 @@ from croq.ir.types import BYTES
 from croq.passes.fragment_checks import check_collectives, check_links, report
 from croq.passes.fragment_units import Unit, described, unit_of
 from croq.source import Span
+from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
 from croq.target.sm90 import limits
-from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from croq.ir.types import BYTES
 from croq.passes.fragment_checks import report
 from croq.passes.fragment_maps import lower_map
 from croq.passes.values import divides, rows_adjacent, unproved_dimensions
-from croq.target.sm90.fragments import QUAD, AccumulatorLayout
+from croq.target.fragments import QUAD, AccumulatorLayout
 
 STMATRIX_COLUMNS = 16  # of one stmatrix.x4: four 8x8 matrices, two beside each other
 PAIRED = frozenset({"f32", "bf16", "f16"})  # what two columns of are one access of 8 or 4 bytes

@@ -28,7 +28,7 @@ from croq.ir.scalar import (
 )
 from croq.ir.tile import FragMap
 from croq.passes.fragment_checks import report
-from croq.target.sm90.fragments import QUAD, AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import QUAD, AccumulatorLayout, RowLayout, UniformLayout
 
 READS = (FragRead, LoadElement, VarGet)
 

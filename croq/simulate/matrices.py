@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from croq.ir.hw import WgmmaIssue
 from croq.ir.objects import View
+from croq.ir.operands import Side, operand_chunks
 from croq.simulate.compiler import Compiler
 from croq.simulate.dtypes import to_f32
 from croq.simulate.faults import fault
 from croq.simulate.machine import Warp
 from croq.simulate.views import Box, start_of
 from croq.simulate.watch import Place, whole
-from croq.target.sm90.operands import Side, operand_chunks
 
 F32 = NDArray[np.float32]
 

@@ -13,7 +13,7 @@ from croq.ir.core import Op
 from croq.ir.objects import Buffer, Param
 from croq.simulate.dtypes import DTYPES, Array
 from croq.simulate.faults import fault
-from croq.target.sm90 import swizzle
+from croq.target import swizzle
 
 CHUNK = np.dtype(np.complex128)  # any type of 16 bytes that NumPy moves as one: values are never looked at
 PAGE = 1 << 13  # bytes of global memory that are watched together

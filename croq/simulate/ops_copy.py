@@ -25,7 +25,7 @@ from croq.simulate.machine import BulkGroups, Pending, Run, Waiting, Warp, lanes
 from croq.simulate.memory import CHUNK
 from croq.simulate.views import Box, data_of, start_of
 from croq.simulate.watch import Place, whole
-from croq.target.sm90 import swizzle
+from croq.target import swizzle
 from croq.target.sm90.limits import TMA_SHARED_ALIGNMENT
 
 

@@ -32,7 +32,7 @@ F32 = NDArray[np.float32]
 
 
 def rows_to_registers(product: F32) -> F32:
-    """[16 * blocks, n] of one warp to [32 lanes, 2 * blocks rows, n / 4] (target/sm90/fragments.py has the map)."""
+    """[16 * blocks, n] of one warp to [32 lanes, 2 * blocks rows, n / 4] (target/fragments.py has the map)."""
     blocks, n = len(product) // WARP_ROWS, product.shape[1]
     return product.reshape(blocks, 2, 8, n // 8, 4, 2).transpose(2, 4, 0, 1, 3, 5).reshape(32, 2 * blocks, n // 4)
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, Layout, View
-from croq.target.sm90 import swizzle
+from croq.target import swizzle
 from croq.verify.barriers import Barriers
 from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
 from croq.verify.program import Site

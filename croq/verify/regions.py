@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, View
 from croq.ir.types import BYTES
-from croq.target.sm90 import swizzle
+from croq.target import swizzle
 
 
 class Regions:

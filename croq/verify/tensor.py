@@ -20,7 +20,7 @@ from typing import Any
 
 from croq.ir.hw import WgmmaIssue
 from croq.ir.objects import Fragment, View
-from croq.target.sm90.operands import Side, operand_chunks
+from croq.ir.operands import Side, operand_chunks
 from croq.verify.barrier_faults import partial
 from croq.verify.explain import (
     different_collectives,

@@ -11,7 +11,7 @@ from croq.ir.types import ThreadSet
 from croq.plan import plan, render, to_json
 from croq.sema.symbolic import Dim
 from croq.source import SourceFile, Span
-from croq.target.sm90.fragments import AccumulatorLayout
+from croq.target.fragments import AccumulatorLayout
 
 KEYS = [
     "kernel", "threads", "grid", "launch_bounds", "shared_bytes", "shared", "events", "waits", "tensor_maps",

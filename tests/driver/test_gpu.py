@@ -20,7 +20,7 @@ from croq.driver.nvrtc import compile_cuda
 from croq.driver.tensormap import TensorMapSpec, encode
 from croq.target.sm90.descriptors import Descriptor, Major, describe
 from croq.target.sm90.instructions import Wgmma, register_fence
-from croq.target.sm90.swizzle import tile_bytes
+from croq.target.swizzle import tile_bytes
 
 pytestmark = pytest.mark.gpu
 SHARED_BASE = 1024  # tiles start here; barriers lie before

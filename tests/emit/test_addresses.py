@@ -1,4 +1,4 @@
-"""What emission writes for addresses, evaluated: the layout of target/sm90/swizzle.py, and the fields of operations."""
+"""What emission writes for addresses, evaluated: the layout of target/swizzle.py, and the fields of operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from croq.ir.hw import WgmmaIssue
 from croq.ir.objects import Buffer
 from croq.ir.types import BYTES
 from croq.passes.operands import Operands
-from croq.target.sm90.swizzle import swizzle_offset, tile_offset
+from croq.target.swizzle import swizzle_offset, tile_offset
 from tests.emit.samples import kernel
 
 

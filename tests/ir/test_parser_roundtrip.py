@@ -31,7 +31,7 @@ from croq.ir.printer import print_kernel
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import SourceFile, Span
-from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
 
 FILE = SourceFile("some/kernel.co", "one\ntwo\nthree\nfour\n")
 SPAN = Span(FILE, 8, 10)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import croq.target.sm90.fragments
-import croq.target.sm90.legality  # noqa: F401
 from croq.diagnostics import InternalError
 from croq.ir.parser import parse_kernel
 from croq.ir.verify import verify

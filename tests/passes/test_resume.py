@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import croq.target.sm90.fragments  # noqa: F401  (registers the layouts that the text names)
 from croq.compiler import load
 from croq.diagnostics import Sink
 from croq.emit import emit_cuda

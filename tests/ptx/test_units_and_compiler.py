@@ -11,7 +11,8 @@ from croq.ptx.units.swizzle import swizzled
 from croq.ptx.units.tensor_map import TensorMap
 from croq.ptx.units.wgmma import accumulator_registers
 from croq.ptx.units.wgmma_operands import Descriptor, chunks
-from croq.target.sm90 import descriptors, fragments, swizzle
+from croq.target import fragments, swizzle
+from croq.target.sm90 import descriptors
 
 
 @pytest.mark.parametrize("width", [0, 32, 64, 128])

@@ -7,7 +7,7 @@ from croq import simulate
 from croq.ir.objects import Buffer
 from croq.simulate import Watcher
 from croq.simulate.memory import Shared, SharedTile
-from croq.target.sm90 import swizzle
+from croq.target import swizzle
 
 
 @pytest.mark.parametrize("width", [0, 16, 32, 64, 128])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from croq.target.sm90.descriptors import Descriptor, chunks_read, decode, describe
-from croq.target.sm90.swizzle import swizzle_offset, tile_offset
+from croq.target.swizzle import swizzle_offset, tile_offset
 
 
 def canonical(d: Descriptor, major: str, elem_bytes: int, mn: int, k: int) -> int:

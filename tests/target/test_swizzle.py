@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from croq.target.sm90.swizzle import (
+from croq.target.swizzle import (
     alignment,
     slab_columns,
     swizzle_mask,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import croq.ir.hw
-import croq.ir.tile  # the registry holds both vocabularies
-import croq.target.sm90.fragments  # noqa: F401  (the parser reads its layouts)
 from croq.ir.core import REGISTRY, Op, operation
 from croq.ir.parser import parse_kernel
 from croq.verify import Verdict, check, hw, tile, verify_protocol

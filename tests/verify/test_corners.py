@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import croq.target.sm90.fragments
+import croq
 from croq.ir.parser import parse_kernel
 from croq.verify import Verdict, verify_protocol
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import croq.target.sm90.fragments  # noqa: F401  (the parser reads its layouts)
 from croq.ir.parser import parse_kernel
 from croq.verify import Verdict, verify_protocol
 

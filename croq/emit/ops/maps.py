@@ -23,7 +23,7 @@ from croq.ir.hw import RegMap
 from croq.ir.objects import FragRef
 from croq.ir.scalar import Cast, FragRead, FragWrite
 from croq.ir.types import ThreadSet
-from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

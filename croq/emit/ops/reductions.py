@@ -13,7 +13,7 @@ from croq.emit.registry import statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line
 from croq.ir.hw import RegCopy, RegFill, RegReduceRow, RegShuffleReduce
-from croq.target.sm90.fragments import AccumulatorLayout
+from croq.target.fragments import AccumulatorLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

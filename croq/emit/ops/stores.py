@@ -26,7 +26,7 @@ from croq.emit.text import Line, call_text
 from croq.ir.hw import RegStore
 from croq.ir.objects import Buffer, Param, View
 from croq.ir.types import BYTES
-from croq.target.sm90.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

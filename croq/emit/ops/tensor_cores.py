@@ -12,9 +12,9 @@ from croq.emit.text import call_text
 from croq.ir.core import Value
 from croq.ir.hw import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Buffer, FragRef, Matrix, View
+from croq.ir.operands import words
 from croq.target.sm90.descriptors import Descriptor, Major
 from croq.target.sm90.instructions import AccType, InType, Wgmma
-from croq.target.sm90.operands import words
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

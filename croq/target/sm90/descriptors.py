@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.target.sm90 import limits
-from croq.target.sm90.swizzle import CHUNK, PATTERN_ROWS, check_width, swizzle_offset
+from croq.target.swizzle import CHUNK, PATTERN_ROWS, check_width, swizzle_offset
 
 Major = Literal["k", "mn"]
 

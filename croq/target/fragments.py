@@ -7,17 +7,15 @@ have the same map from elements to threads), confirmed by results on an H200.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from croq.ir.notation import layout
 
 WARPGROUP = 128
 QUAD = 4  # lanes that share the rows of an accumulator
 
 
-@layout
 @dataclass(frozen=True)
 class AccumulatorLayout:
     """[m, n] over a warpgroup, m a multiple of 64, n of 8.
@@ -54,7 +52,6 @@ class AccumulatorLayout:
         return row, col
 
 
-@layout
 @dataclass(frozen=True)
 class RowLayout:
     """[m]: a value a row of an `AccumulatorLayout`, in every lane of the quad that holds the row; 2 a 64-row block."""
@@ -73,7 +70,6 @@ class RowLayout:
         return (64 * (r // 2) + 16 * (t // 32) + t % 32 // 4 + 8 * (r & 1),)
 
 
-@layout
 @dataclass(frozen=True)
 class UniformLayout:
     """Any shape over `threads` threads: flat element f is in thread `f % threads`, register `f / threads`.
@@ -106,3 +102,7 @@ class UniformLayout:
             coords.append(flat % extent)
             flat = flat // extent
         return (flat, *reversed(coords))
+
+
+# by kind
+LAYOUTS: dict[str, type[Any]] = {"accumulator": AccumulatorLayout, "row": RowLayout, "uniform": UniformLayout}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
+from croq.ir.core import Op
 from croq.ir.hw import NamedBarrierArrive, NamedBarrierSync, SetMaxNReg, WgmmaIssue
 from croq.ir.objects import Matrix, View
 from croq.ir.types import BYTES
-from croq.ir.verify import check
 from croq.target.sm90 import limits
 from croq.target.sm90.descriptors import MAX_ENCODED
 
 
-@check(WgmmaIssue)
 def wgmma(op: WgmmaIssue) -> Iterator[str]:
     type = op.b.root.type
     if op.m % limits.WGMMA_M or op.m <= 0 or op.n not in limits.WGMMA_N:
@@ -39,13 +39,19 @@ def _matrix(name: str, matrix: Matrix) -> Iterator[str]:
         yield f"terms without scales in the start of `{name}`"
 
 
-@check(SetMaxNReg)
 def setmaxnreg(op: SetMaxNReg) -> Iterator[str]:
     if not limits.is_setmaxnreg(op.count):
         yield f"setmaxnreg of {op.count}"
 
 
-@check(NamedBarrierSync, NamedBarrierArrive)
 def named_barrier(op: NamedBarrierSync | NamedBarrierArrive) -> Iterator[str]:
     if not 0 <= op.barrier < limits.NAMED_BARRIERS or op.count % limits.WARP_SIZE or op.count <= 0:
         yield f"named barrier {op.barrier} of {op.count} threads"
+
+
+CHECKS: dict[type[Op], Callable[[Any], Iterator[str]]] = {
+    WgmmaIssue: wgmma,
+    SetMaxNReg: setmaxnreg,
+    NamedBarrierSync: named_barrier,
+    NamedBarrierArrive: named_barrier,
+}
