@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from croq.diagnostics import CompileError, CroqError, Diagnostic, Sink, make
 from croq.resources import resource
 from croq.source import SourceFile, Span
+from croq.target import DEFAULT, TARGETS, Target
 
 if TYPE_CHECKING:
     from croq.driver.nvrtc import Compiled as Image
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from croq.sema import Model
     from croq.syntax import ast
 
-ARCHITECTURES = ("sm_90a",)
 SUFFIX = ".co"
 MAX_NAME = 255  # bytes of a file's name, on every file system
 
@@ -43,7 +43,7 @@ class Settings:
     """Everything beside the text that shapes the result. Two equal settings and texts give one cubin."""
 
     defines: tuple[tuple[str, str], ...] = ()
-    arch: str = "sm_90a"
+    arch: str = DEFAULT.name
     lineinfo: bool = False
     verify: bool = False  # hold the lowered kernels against the protocol verifier (croq.protocol); shapes no text
     watchdog: float | None = None  # seconds after which a blocking wait reports and traps (croq.driver.watchdog)
@@ -51,15 +51,15 @@ class Settings:
     def __post_init__(self) -> None:
         if self.watchdog is not None and (fault := _watchdog().fault(self.watchdog)) is not None:
             raise CompileError([fault])
-        if self.arch not in ARCHITECTURES:
-            hint = f"use one of {', '.join(ARCHITECTURES)}"
+        if self.arch not in TARGETS:
+            hint = f"use one of {', '.join(TARGETS)}"
             raise CompileError([make("E-3100", None, f"croq makes no code for `{self.arch}`", hint=hint)])
 
     @staticmethod
     def of(
         defines: Mapping[str, Any] | None = None,
         *,
-        arch: str = "sm_90a",
+        arch: str = DEFAULT.name,
         lineinfo: bool = False,
         verify: bool = False,
         watchdog: float | None = None,
@@ -69,6 +69,10 @@ class Settings:
             raise TypeError(f"`defines` maps names to values, and is a `{type(defines).__name__}`")
         texts = {_macro_name(name): _macro_text(value) for name, value in (defines or {}).items()}
         return Settings(tuple(sorted(texts.items())), arch, lineinfo, verify, watchdog)
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.arch]
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -111,7 +115,7 @@ class Compilation:
         """Names and types of the syntax tree, made again."""
         from croq.sema import analyse
 
-        return analyse(self.program, Sink())
+        return analyse(self.program, Sink(), self.settings.target)
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -282,7 +286,7 @@ def _lower(file: SourceFile, settings: Settings, observer: Observer | None, seco
         program = parse_program(file, dict(settings.defines), sink)
         sink.check()
     with timed(seconds, "analyse"):
-        model = analyse(program, sink)
+        model = analyse(program, sink, settings.target)
         sink.check()
     with timed(seconds, "build"):
         module = build(model, sink)
@@ -323,7 +327,7 @@ def ir_after(file: SourceFile, settings: Settings, name: str) -> PartialIR:
     sink = Sink()
     program = parse_program(file, dict(settings.defines), sink)
     sink.check()
-    model = analyse(program, sink)
+    model = analyse(program, sink, settings.target)
     sink.check()
     return PartialIR(lower_until(model, name, sink), tuple(sink.warnings))
 

@@ -13,6 +13,7 @@ from croq import compiler
 from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
 from croq.protocol import judge
 from croq.source import SourceFile
+from croq.target import DEFAULT
 
 if TYPE_CHECKING:
     from croq.binding import Bound, Scalar
@@ -371,7 +372,7 @@ def compile(  # named as users say it
     defines: Mapping[str, Any] | None = None,
     kernel: str | None = None,
     *,
-    arch: str = "sm_90a",
+    arch: str = DEFAULT.name,
     lineinfo: bool = False,
     verify: bool = True,
     watchdog: float | None = None,

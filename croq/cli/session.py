@@ -17,9 +17,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from croq.cli.console import Color, Console, Format
-from croq.compiler import ARCHITECTURES, Settings
+from croq.compiler import Settings
 from croq.diagnostics import CompileError, CroqError, EnvironmentFault, InternalError, make
 from croq.source import SourceFile
+from croq.target import DEFAULT, TARGETS
 
 INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: what a shell reports for a program ended by them
 WRONG_COMMAND_LINE = 2
@@ -82,8 +83,8 @@ def parse_defines(values: list[str]) -> dict[str, str]:
 
 
 def _known_arch(value: str) -> str:
-    if value not in ARCHITECTURES:
-        raise typer.BadParameter(f"croq makes no code for `{value}`; it knows {', '.join(ARCHITECTURES)} (E-3100)")
+    if value not in TARGETS:
+        raise typer.BadParameter(f"croq makes no code for `{value}`; it knows {', '.join(TARGETS)} (E-3100)")
     return value
 
 
@@ -109,7 +110,7 @@ Colors = Annotated[Color, typer.Option("--color", help="Colour on standard error
 
 _COMMON = {
     "define": (Defines, None),
-    "arch": (Arch, "sm_90a"),
+    "arch": (Arch, DEFAULT.name),
     "format_": (Formats, "text"),
     "quiet": (Quiet, False),
     "verbose": (Verbose, 0),

@@ -10,7 +10,7 @@ from typing import Any
 from croq.diagnostics import CroqError, EnvironmentFault, LaunchError, make
 from croq.driver.bindings import driver
 from croq.driver.errors import check
-from croq.target.sm90 import limits
+from croq.target import DEFAULT
 
 LEGACY_STREAM = 0
 
@@ -29,7 +29,7 @@ class DeviceInfo:
 
     @property
     def is_hopper(self) -> bool:
-        return self.compute_capability == limits.COMPUTE_CAPABILITY
+        return self.compute_capability == DEFAULT.capability
 
 
 def probe_gpu() -> tuple[DeviceInfo | None, str]:

@@ -19,7 +19,7 @@ from croq.diagnostics import LaunchError, make
 from croq.driver.bindings import driver
 from croq.driver.device import ensure_context, stream_handle
 from croq.driver.errors import check, fault
-from croq.target.sm90 import limits
+from croq.target import DEFAULT, cuda
 
 Dim3 = tuple[int, int, int]
 _INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
@@ -120,7 +120,7 @@ class KernelFunction:
         if context not in self._functions:
             self._functions[context] = check(cu.cuKernelGetFunction(self._handle), "cuKernelGetFunction")
         function = self._functions[context]
-        if shared_bytes > max(limits.SHARED_WITHOUT_OPT_IN, self._shared.get(context, 0)):
+        if shared_bytes > max(cuda.SHARED_WITHOUT_OPT_IN, self._shared.get(context, 0)):
             which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             (status,) = cu.cuFuncSetAttribute(function, which, shared_bytes)
             if int(status) != 0:
@@ -138,7 +138,7 @@ class KernelFunction:
         E-4024 (parameters), E-4031 (another device is current).
         """
         self._check_extents(grid, block)
-        if shared_bytes > limits.SHARED_PER_CTA:
+        if shared_bytes > DEFAULT.shared_bytes:
             raise self._too_much_shared(shared_bytes)
         context = ensure_context(device)  # before the parameters: the driver tells their sizes in a context only
         self._check_parameters(params)
@@ -157,16 +157,14 @@ class KernelFunction:
         self.prepare(grid, block, shared_bytes, params, device)(stream)
 
     def _check_extents(self, grid: Dim3, block: Dim3) -> None:
-        for what, extents, most in (("grid", grid, limits.MAX_GRID_DIM), ("block", block, limits.MAX_BLOCK_DIM)):
+        for what, extents, most in (("grid", grid, cuda.MAX_GRID), ("block", block, cuda.MAX_BLOCK)):
             for axis, extent, limit in zip("xyz", extents, most, strict=True):
                 if not 1 <= extent <= limit:
                     message = f"kernel `{self.name}` has a {what} of {extent} in {axis}; the limits are 1 and {limit}"
                     raise LaunchError([make("E-4022", None, message)])
         threads = block[0] * block[1] * block[2]
-        if threads > limits.MAX_THREADS_PER_CTA:
-            message = (
-                f"kernel `{self.name}` has {threads} threads in a block; the limit is {limits.MAX_THREADS_PER_CTA}"
-            )
+        if threads > cuda.MAX_THREADS:
+            message = f"kernel `{self.name}` has {threads} threads in a block; the limit is {cuda.MAX_THREADS}"
             raise LaunchError([make("E-4022", None, message)])
 
     def _check_parameters(self, params: Sequence[bytes]) -> None:
@@ -177,7 +175,7 @@ class KernelFunction:
             raise LaunchError([make("E-4024", None, message)])
 
     def _too_much_shared(self, shared_bytes: int) -> LaunchError:
-        most = limits.SHARED_PER_CTA
+        most = DEFAULT.shared_bytes
         message = f"kernel `{self.name}` asks for {shared_bytes} bytes of shared memory; a CTA has {most}"
         return LaunchError([make("E-4023", None, message, hint="use smaller tiles or fewer stages")])
 

@@ -19,7 +19,7 @@ from croq.diagnostics import Diagnostic, LaunchError, make
 from croq.driver.arrays import ELEMENT_BYTES
 from croq.driver.bindings import driver
 from croq.driver.errors import check
-from croq.target.sm90 import limits
+from croq.target import cuda
 
 L2Promotion = Literal[0, 64, 128, 256]
 
@@ -81,16 +81,16 @@ def spec_faults(spec: TensorMapSpec, name: str, axes: Sequence[str] = ()) -> Ite
 
     `axes`: what the array's owner calls the map's dimensions, innermost first.
     """
-    if not 1 <= spec.rank <= limits.TMA_MAX_RANK:
-        yield _fault("E-4010", name, f"has {spec.rank} dimensions; TMA takes 1 to {limits.TMA_MAX_RANK}")
+    if not 1 <= spec.rank <= cuda.TMA_MAX_RANK:
+        yield _fault("E-4010", name, f"has {spec.rank} dimensions; TMA takes 1 to {cuda.TMA_MAX_RANK}")
         return
     for i, extent in enumerate(spec.box):
-        if not 1 <= extent <= limits.TMA_MAX_BOX_DIM:
+        if not 1 <= extent <= cuda.TMA_MAX_BOX:
             yield _fault("E-4011", name, f"has a box extent of {extent} in {_axis(axes, i)}; TMA takes 1 to 256")
     inner = spec.box[0] * spec.elem_bytes
-    if inner % limits.TMA_INNER_BOX_MULTIPLE:
+    if inner % cuda.TMA_INNER_MULTIPLE:
         yield _fault("E-4011", name, f"has a box {inner} bytes wide, which is no multiple of 16")
-    if spec.swizzle and spec.swizzle not in limits.TMA_SWIZZLE_WIDTHS:
+    if spec.swizzle and spec.swizzle not in cuda.TMA_SWIZZLES:
         yield _fault("E-4011", name, f"asks for a swizzle of {spec.swizzle} bytes; there are 32, 64 and 128")
     elif spec.swizzle and inner > spec.swizzle:
         yield _fault("E-4011", name, f"has a box {inner} bytes wide, which exceeds its {spec.swizzle}-byte swizzle")
@@ -98,7 +98,7 @@ def spec_faults(spec: TensorMapSpec, name: str, axes: Sequence[str] = ()) -> Ite
     if strides is not None and len(strides) != spec.rank:
         yield _fault("E-4011", name, f"has {len(strides)} element strides for {spec.rank} dimensions")
     for i, stride in enumerate(strides or ()):
-        if not 1 <= stride <= limits.TMA_MAX_ELEMENT_STRIDE:
+        if not 1 <= stride <= cuda.TMA_MAX_ELEMENT_STRIDE:
             yield _fault("E-4011", name, f"has an element stride of {stride} in {_axis(axes, i)}; TMA takes 1 to 8")
 
 
@@ -118,17 +118,17 @@ def array_faults(
         what = f"has {len(dims)} extents and {len(strides)} strides for a map of {spec.rank} dimensions"
         yield _fault("E-4010", name, what)
         return
-    if pointer % limits.TMA_GLOBAL_ALIGNMENT:
+    if pointer % cuda.TMA_GLOBAL_ALIGNMENT:
         hint = "TMA needs 16-byte aligned arrays: pass a copy, or a view that starts elsewhere"
         yield _fault("E-4012", name, f"starts at address {pointer:#x}, which is not 16-byte aligned", hint)
     for i, extent in enumerate(dims):
-        if not 1 <= extent <= limits.TMA_MAX_DIM:
+        if not 1 <= extent <= cuda.TMA_MAX_EXTENT:
             yield _fault("E-4013", name, f"has an extent of {extent} in {_axis(axes, i)}; TMA takes 1 to 2^32")
     for i, stride in enumerate(strides, start=1):
         what = f"has a stride of {stride} bytes in {_axis(axes, i)}"
-        if not 0 < stride < limits.TMA_MAX_STRIDE:
+        if not 0 < stride < cuda.TMA_MAX_STRIDE:
             yield _fault("E-4014", name, f"{what}; TMA takes 16 to 2^40 - 16", "pass a contiguous copy")
-        elif stride % limits.TMA_STRIDE_MULTIPLE:
+        elif stride % cuda.TMA_STRIDE_MULTIPLE:
             hint = "pad the rows to a multiple of 16 bytes, or copy the array"
             yield _fault("E-4014", name, f"{what}, no multiple of 16", hint)
 

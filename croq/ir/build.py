@@ -65,6 +65,7 @@ def _kernel(model: Model, made_from: KernelModel, sink: Sink, text: tuple[str, .
         is_async=made_from.is_async,
         function=made_from.function.function.name,
         device_text=text,
+        arch=model.target.name,
     )
     kernel.requirements = [
         Requirement(f"assert_{i}", rule.op, rule.left, rule.right, rule.message, span=rule.span)

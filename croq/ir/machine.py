@@ -1,4 +1,4 @@
-"""Machine operations that sm_90a has: what the IR's verifier asks about each, in numbers of `limits`."""
+"""Machine operations that the target has: what the IR's verifier asks about each."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Any
 
 from croq.ir.core import Op
 from croq.ir.hw import NamedBarrierArrive, NamedBarrierSync, SetMaxNReg, WgmmaIssue
-from croq.ir.objects import Matrix, View
+from croq.ir.objects import FragRef, Matrix, View
 from croq.ir.types import BYTES
-from croq.target.sm90 import limits
+from croq.target import Target
+from croq.target.base import Product
+from croq.target.cuda import WARP
 from croq.target.sm90.descriptors import MAX_ENCODED
+from croq.target.sm90.wgmma import K_BYTES
 
 
-def wgmma(op: WgmmaIssue) -> Iterator[str]:
-    type = op.b.root.type
-    if op.m % limits.WGMMA_M or op.m <= 0 or op.n not in limits.WGMMA_N:
-        yield f"no wgmma has the shape {op.m} x {op.n}"
-    if op.k_step * BYTES[type] != limits.WGMMA_K_BYTES or op.k % op.k_step or op.k <= 0:
-        yield f"K = {op.k} in steps of {op.k_step} {type}"
-    if (op.a_transposed or op.b_transposed) and BYTES[type] != 2:
-        yield f"a transposed operand of {type}"
-    if not isinstance(op.a, View) and op.a_transposed:
-        yield "a transposed operand in registers"
+def wgmma(op: WgmmaIssue, target: Target) -> Iterator[str]:
+    a, b, acc = (item.root.type if isinstance(item, View) else item.frag.type for item in (op.a, op.b, op.acc))
+    product = Product(
+        op.m, op.n, op.k, a or "", b or "", acc or "", isinstance(op.a, FragRef), op.a_transposed, op.b_transposed
+    )
+    yield from (f"no wgmma: {fault.message}" for fault in target.tensor_core.faults(product))
+    if op.k_step * BYTES[op.b.root.type] != K_BYTES:
+        yield f"K in steps of {op.k_step} {op.b.root.type}"
     for name, matrix in (("a", op.a_matrix), ("b", op.b_matrix)):
         if matrix is not None:
             yield from _matrix(name, matrix)
@@ -39,17 +40,17 @@ def _matrix(name: str, matrix: Matrix) -> Iterator[str]:
         yield f"terms without scales in the start of `{name}`"
 
 
-def setmaxnreg(op: SetMaxNReg) -> Iterator[str]:
-    if not limits.is_setmaxnreg(op.count):
+def setmaxnreg(op: SetMaxNReg, target: Target) -> Iterator[str]:
+    if op.count not in target.register_requests:
         yield f"setmaxnreg of {op.count}"
 
 
-def named_barrier(op: NamedBarrierSync | NamedBarrierArrive) -> Iterator[str]:
-    if not 0 <= op.barrier < limits.NAMED_BARRIERS or op.count % limits.WARP_SIZE or op.count <= 0:
+def named_barrier(op: NamedBarrierSync | NamedBarrierArrive, target: Target) -> Iterator[str]:
+    if not 0 <= op.barrier < target.named_barriers or op.count % WARP or op.count <= 0:
         yield f"named barrier {op.barrier} of {op.count} threads"
 
 
-CHECKS: dict[type[Op], Callable[[Any], Iterator[str]]] = {
+CHECKS: dict[type[Op], Callable[[Any, Target], Iterator[str]]] = {
     WgmmaIssue: wgmma,
     SetMaxNReg: setmaxnreg,
     NamedBarrierSync: named_barrier,

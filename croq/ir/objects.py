@@ -10,6 +10,7 @@ from croq.ir.core import Block, Composite, Object, Value
 from croq.ir.types import BYTES, ThreadSet
 from croq.sema.symbolic import COMPARE, Dim
 from croq.source import SourceFile
+from croq.target import DEFAULT, TARGETS, Target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -306,6 +307,11 @@ class Kernel:
     device_text: tuple[str, ...] = ()  # C++ of the file's `__device__` functions and what they need, in order
     entry: str = ""  # what the emitted function is called, where that cannot be `name`
     shared_bytes: int = 0
+    arch: str = DEFAULT.name
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.arch]
 
     @property
     def entry_name(self) -> str:

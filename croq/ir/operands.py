@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from croq.ir.hw import WgmmaIssue
 from croq.ir.objects import Matrix, View
 from croq.ir.types import BYTES
-from croq.target.sm90 import limits
 from croq.target.sm90.descriptors import Descriptor, Major, chunks_read
+from croq.target.sm90.wgmma import M
 
 Side = Literal["a", "b"]
 
@@ -31,7 +31,7 @@ def operand_chunks(op: WgmmaIssue, side: Side, start: int, first: int) -> NDArra
     assert isinstance(view, View) and matrix is not None
     transposed = op.a_transposed if side == "a" else op.b_transposed
     major: Major = "mn" if transposed else "k"
-    rows, blocks = (limits.WGMMA_M, op.m // limits.WGMMA_M) if side == "a" else (op.n, 1)
+    rows, blocks = (M, op.m // M) if side == "a" else (op.n, 1)
     size, fields = BYTES[view.root.type], words(matrix)
 
     def one(block: int, k: int) -> NDArray[np.int64]:

@@ -35,6 +35,7 @@ from croq.ir.objects import (
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
 from croq.source import SourceFile, Span
+from croq.target import DEFAULT, TARGETS
 from croq.target.fragments import LAYOUTS
 
 CODE = "E-2190"
@@ -159,6 +160,8 @@ class _Parser:
         for required in ("grid", "threads"):
             if required not in attributes:
                 self.fail(f"a kernel with `{required}`")
+        if attributes.get("arch", DEFAULT.name) not in TARGETS:
+            self.fail(f"an architecture that croq makes code for: {', '.join(TARGETS)}")
 
     def keyword(self) -> str | None:
         return next((keyword for keyword in KEYWORDS if self.take(keyword + " ")), None)

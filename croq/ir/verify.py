@@ -88,7 +88,7 @@ class _Checker:
             if value not in visible and value not in late:
                 what = "out of scope" if value in self.defined else "not defined before its use"
                 self.fault(op, f"operand `{value.name or value.type}` is {what}")
-        for message in _type_faults(op):
+        for message in (*_type_faults(op), *self._machine_faults(op)):
             self.fault(op, message)
         self._references(op, alive)
         self._regions(op, visible, alive, in_loop)
@@ -96,6 +96,10 @@ class _Checker:
             result = getattr(op, info.name) if info.role == "left" else None
             if result is not None:
                 self._define(op, result, visible)
+
+    def _machine_faults(self, op: Op) -> Iterator[str]:
+        found = machine.CHECKS.get(type(op))
+        return iter(()) if found is None else found(op, self.kernel.target)
 
     def _regions(self, op: Op, visible: set[Value], alive: set[Object], in_loop: bool) -> None:
         in_loop = in_loop or isinstance(op, scalar.For | scalar.While)
@@ -169,10 +173,9 @@ def _unlowered(obj: Object) -> Iterator[str]:
 
 # ----------------------------------------------------------------------------------------------------------- types
 def _type_faults(op: Op) -> Iterator[str]:
-    for checks in (_CHECKS, machine.CHECKS):
-        found = checks.get(type(op))
-        if found is not None:
-            yield from found(op)
+    found = _CHECKS.get(type(op))
+    if found is not None:
+        yield from found(op)
 
 
 def _same(what: str, *types: str | None) -> Iterator[str]:

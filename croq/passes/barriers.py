@@ -1,8 +1,8 @@
 """Barriers over sets of threads: which instruction, which named-barrier id.
 
-The CTA barrier is id 0 and id 15 stays free for code outside the compiler (`croq::` device helpers, debuggers). Events
-that become named barriers are numbered from 14 down, synchronisation of thread sets from 1 up; a set has one id. Events
-can do without (they become mbarriers), sets cannot: some ids are kept for them.
+The CTA barrier is id 0 and the target's last id stays free for code outside the compiler (`croq::` device helpers,
+debuggers). Events that become named barriers are numbered from the one before down, synchronisation of thread sets from
+1 up; a set has one id. Events can do without (they become mbarriers), sets cannot: some ids are kept for them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,28 @@ from croq.ir.rewrite import Builder
 from croq.ir.scalar import If
 from croq.ir.types import ThreadSet
 from croq.source import Span
+from croq.target.cuda import CTA_BARRIER
 
-FIRST_ID, LAST_ID = 1, 14
+FIRST_ID = CTA_BARRIER + 1
 FOR_SETS = 6  # ids that events leave to thread sets: each warpgroup of a CTA of four, all, all but a producer
 
 
 def id_for_event(kernel: Kernel) -> int | None:
     """A free id for one more event; None where the events have theirs."""
-    taken = _of_events(kernel)
-    return LAST_ID - taken if taken < LAST_ID - FIRST_ID + 1 - FOR_SETS else None
+    taken, last = _of_events(kernel), _last_id(kernel)
+    return last - taken if taken < last - FIRST_ID + 1 - FOR_SETS else None
 
 
 def _id_for_set(kernel: Kernel, threads: ThreadSet) -> int | None:
     if threads not in kernel.barrier_sets:
-        if len(kernel.barrier_sets) + _of_events(kernel) > LAST_ID - FIRST_ID:
+        if len(kernel.barrier_sets) + _of_events(kernel) > _last_id(kernel) - FIRST_ID:
             return None
         kernel.barrier_sets += (threads,)
     return FIRST_ID + kernel.barrier_sets.index(threads)
+
+
+def _last_id(kernel: Kernel) -> int:
+    return kernel.target.named_barriers - 2
 
 
 def _of_events(kernel: Kernel) -> int:
@@ -63,7 +68,7 @@ def barrier(kernel: Kernel, threads: ThreadSet, span: Span | None, sink: Sink) -
             "E-2104",
             span,
             "no named barrier is left for this synchronisation",
-            notes=[f"ids {FIRST_ID} to {LAST_ID} are taken by other thread sets and events"],
+            notes=[f"ids {FIRST_ID} to {_last_id(kernel)} are taken by other thread sets and events"],
             hint="let fewer different sets of threads synchronise",
         )
         return []

@@ -42,7 +42,7 @@ from croq.passes.event_lowering import PHASE_BITS, EventLowering
 from croq.passes.event_sites import Sites, leader, union
 from croq.passes.generations import Remainders, generations
 from croq.passes.threads import ThreadAnalysis
-from croq.target.sm90.limits import MBARRIER_MAX_TX
+from croq.target.cuda import MBARRIER_MAX_TX
 
 
 @dataclass(frozen=True)

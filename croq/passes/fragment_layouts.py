@@ -21,8 +21,8 @@ from croq.ir.types import BYTES
 from croq.passes.fragment_checks import check_collectives, check_links, report
 from croq.passes.fragment_units import Unit, described, unit_of
 from croq.source import Span
+from croq.target.base import Product
 from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
-from croq.target.sm90 import limits
 
 
 @dataclass(frozen=True)
@@ -162,34 +162,20 @@ class _Inference:
             return
         m = a_shape[0] if op.a_layout == "row" else a_shape[1]
         n = b_shape[0] if op.b_layout == "row" else b_shape[1]
-        if m % limits.WGMMA_M or n not in limits.WGMMA_N:
-            self.sink.error(
-                "E-1113",
-                op.span,
-                f"no WGMMA computes a {m} x {n} tile",
-                notes=["a warpgroup computes 64 rows an instruction; columns are a multiple of 8, at most 256"],
-                hint="choose M a multiple of 64 and N a multiple of 8 up to 256",
-            )
+        k = a_shape[1] if op.a_layout == "row" else a_shape[0]
+        in_registers = isinstance(op.a, FragRef)
+        a_type = op.a.frag.type or "" if isinstance(op.a, FragRef) else op.a.root.type
+        acc.type = acc.type or "f32"
+        transposed = op.a_layout == "col", op.b_layout == "col"
+        product = Product(m, n, k, a_type, op.b.root.type, acc.type, in_registers, *transposed)
+        wrong = next(self.kernel.target.tensor_core.faults(product), None)
+        if wrong is not None:
+            notes = [wrong.note] if wrong.note else []
+            self.sink.error(wrong.code, op.span, wrong.message, notes=notes, hint=wrong.hint)
             return
         if isinstance(op.a, FragRef):
-            self._operand(op, op.a.frag, (a_shape[0], a_shape[1]))
-        acc.type = acc.type or "f32"
+            self._seed(Seed(op.a.frag, (m, k), op.span, f"register operand of the MMA{_line(op.span)}"))
         self._seed(Seed(acc, (m, n), op.span, f"accumulates the MMA{_line(op.span)}"))
-
-    def _operand(self, op: Mma, frag: Fragment, shape: tuple[int, int]) -> None:
-        if op.a_layout != "row" or frag.type is None or BYTES[frag.type] != 2:
-            self.sink.error(
-                "E-1114",
-                op.span,
-                f"`{frag.name}` of type {frag.type} cannot be an MMA operand in registers",
-                labels=[(frag.span, "declared here")] if frag.span else [],
-                notes=["a register operand is A, row by row, of a 16-bit type"],
-                hint="convert it to a 16-bit fragment with `apply`, or store it to a shared tile",
-            )
-        elif shape[1] % 16:
-            self.sink.error("E-1113", op.span, f"K = {shape[1]} of `{frag.name}` is not a multiple of 16")
-        else:
-            self._seed(Seed(frag, shape, op.span, f"register operand of the MMA{_line(op.span)}"))
 
     def _seed(self, seed: Seed) -> None:
         frag = seed.frag

@@ -9,9 +9,7 @@ from croq.ir.hw import Section
 from croq.ir.rewrite import ancestors
 from croq.ir.tile import Scope
 from croq.ir.types import ThreadSet
-from croq.target.sm90 import limits
-
-WIDTHS = {"group-4": limits.WARPGROUP_SIZE, "group": limits.WARP_SIZE}
+from croq.target.cuda import UNITS, WARPGROUP
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,10 @@ def unit_of(op: Op, parents: dict[Op, Op | None]) -> Unit:
     A `thread` level inside `group-4` keeps the warpgroup as the unit.
     """
     levels = (around.level for around in ancestors(op, parents) if isinstance(around, Scope | Section))
-    width = next((WIDTHS[level] for level in levels if level in WIDTHS), None)
+    width = next((UNITS[level] for level in levels if level in ("group-4", "group")), None)
     count = _per_unit(op.threads, width)
     whole = op.threads is None or op.threads.whole_warpgroups()
-    return Unit(width, count, whole and count == limits.WARPGROUP_SIZE)
+    return Unit(width, count, whole and count == WARPGROUP)
 
 
 def described(unit: Unit) -> str:

@@ -7,7 +7,8 @@ Rules (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; hopper.md se
     A3  `acc = fill 0` whose accumulator nothing touches before the MMA of the same block, and with no way out of the
         block in between: the first K-step overwrites instead (scale-d = 0), and no register is zeroed.
     A4  M is a multiple of 64 (row blocks are issued one after the other), N a multiple of 8 up to 256, K a multiple of
-        the step of 32 bytes; all four warps of a warpgroup execute it (E-1113).
+        the step of 32 bytes (croq/target/sm90/wgmma.py; the fragments pass has asked); all four warps of a warpgroup
+        execute it (E-1113).
     A5  An MMA of a unit larger than a warpgroup is executed by each warpgroup of it, and each computes all its rows.
         That is what the program says where tiles or accumulator are chosen by the thread index; where nothing tells
         the warpgroups apart, it would have them compute one accumulator several times (E-1113).
@@ -30,9 +31,8 @@ from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
 from croq.passes.apart import Apart
 from croq.passes.base import Pass
-from croq.target.sm90.limits import WARPGROUP_SIZE, WGMMA_K_BYTES, WGMMA_M, WGMMA_N
-
-OPERAND_TYPES = frozenset({"bf16", "f16", "tf32", "f8_e4m3", "f8_e5m2"})
+from croq.target.cuda import WARPGROUP
+from croq.target.sm90.wgmma import K_BYTES
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class MmaLowering(Pass):
 
 
 def _one_warpgroup(kernel: Kernel) -> bool:
-    return kernel.threads <= WARPGROUP_SIZE
+    return kernel.threads <= WARPGROUP
 
 
 def _block(block: Block, sink: Sink, several: Apart | None) -> None:
@@ -97,7 +97,7 @@ def touched_fragments(op: Op) -> set[Fragment]:
 
 
 def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list[Op]:
-    if not _legal(op, several, sink):
+    if not _executable(op, several, sink):
         return []
     a_type = _type(op.a)
     assert op.acc.frag.shape is not None
@@ -113,7 +113,7 @@ def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list
         m,
         n,
         k,
-        WGMMA_K_BYTES // BYTES[a_type],
+        K_BYTES // BYTES[a_type],
         op.a_layout == "col",
         op.b_layout == "col",
         accumulate,
@@ -143,8 +143,8 @@ def _k_extent(op: Mma) -> int:
     return shape[0] if op.a_layout == "col" else shape[1]
 
 
-def _legal(op: Mma, several: Apart | None, sink: Sink) -> bool:
-    problem = _participation(op, several) or _problem(op)
+def _executable(op: Mma, several: Apart | None, sink: Sink) -> bool:
+    problem = _participation(op, several)
     if problem is None:
         return True
     message, note, hint = problem
@@ -158,7 +158,7 @@ def _participation(op: Mma, several: Apart | None) -> tuple[str, str, str] | Non
         who = "threads known only at run time" if op.threads is None else f"threads {op.threads}"
         narrow = "move it out of the block that narrows the threads, or let a warpgroup compute: `t by 128 : thread`"
         return f"this MMA is executed by {who}, not by whole warpgroups", "WGMMA is a collective of 128 threads", narrow
-    count = len(op.threads) // WARPGROUP_SIZE
+    count = len(op.threads) // WARPGROUP
     if several is None or count == 1 or several.mma(op):
         return None
     return (
@@ -166,37 +166,3 @@ def _participation(op: Mma, several: Apart | None) -> tuple[str, str, str] | Non
         "an MMA is one warpgroup's; each of them would compute all its rows",
         f"let each compute its own rows: `parallel p by {count} : group-4, t by 128 : thread`, with tiles `.at(p, ..)`",
     )
-
-
-def _problem(op: Mma) -> tuple[str, str, str] | None:
-    """What WGMMA cannot do of this MMA: message, reason, remedy."""
-    element, acc = _type(op.a), op.acc.frag
-    shapes = [_shape(op.a), _shape(op.b), acc.shape]
-    if any(shape is None or len(shape) != 2 for shape in shapes):
-        return (
-            "the operands of an MMA are two-dimensional tiles of constant shape",
-            "tiles are cut at compile time",
-            "use constant extents",
-        )
-    if element not in OPERAND_TYPES:
-        return (
-            f"no WGMMA multiplies `{element}`",
-            "operands are bf16, f16, tf32 or an 8-bit float",
-            "convert the operands",
-        )
-    assert acc.shape is not None
-    m, n = acc.shape
-    if m % WGMMA_M or n not in WGMMA_N:
-        return (
-            f"an accumulator of [{m}, {n}] is no multiple of m64nN, N = 8 .. 256 in steps of 8",
-            "the shapes of wgmma.mma_async (PTX ISA)",
-            "choose other tile sizes",
-        )
-    step = WGMMA_K_BYTES // BYTES[element]
-    if _k_extent(op) % step:
-        return (
-            f"K = {_k_extent(op)} is no multiple of {step}",
-            f"one instruction multiplies {WGMMA_K_BYTES} bytes along K",
-            "choose another K extent",
-        )
-    return None

@@ -33,7 +33,8 @@ from croq.ir.types import BYTES
 from croq.passes.base import Pass
 from croq.passes.values import Starting, multiple_of, quotient, remainder, rows_adjacent
 from croq.target.sm90.descriptors import describe
-from croq.target.sm90.limits import MATRIX_ROWS, WGMMA_K_BYTES, WGMMA_M
+from croq.target.sm90.wgmma import K_BYTES, M
+from croq.target.swizzle import PATTERN_ROWS
 
 REMEDY = "cut the tile at a multiple: a constant index, or an index times a constant"
 
@@ -95,7 +96,7 @@ def _matrix(build: Builder, view: View, transposed: bool, k: int, m: int) -> Mat
         _mn_major(found, start, view, buffer)
     else:
         _k_major(found, start, view, buffer, k)
-    found.block *= m > WGMMA_M
+    found.block *= m > M
     found.start = start.take()
     return found
 
@@ -124,36 +125,36 @@ def _rows(start: Starting, view: View, buffer: Buffer) -> None:
         rows = prod(buffer.shape[d + 1 : -1])
         divisor = gcd(divisor, multiple_of(offset) * rows)
         start.add(offset, rows * buffer.swizzle)
-    if divisor % MATRIX_ROWS:
+    if divisor % PATTERN_ROWS:
         raise _Refused(
-            f"the first row of this tile of `{buffer.name}` is not known to be a multiple of {MATRIX_ROWS}",
-            f"the layout of the buffer repeats every {MATRIX_ROWS} rows, and an operand starts on a repeat",
+            f"the first row of this tile of `{buffer.name}` is not known to be a multiple of {PATTERN_ROWS}",
+            f"the layout of the buffer repeats every {PATTERN_ROWS} rows, and an operand starts on a repeat",
         )
 
 
 def _k_major(found: Matrix, start: Starting, view: View, buffer: Buffer, k: int) -> None:
     """O3, O4."""
     col, size, width = view.offsets[-1], BYTES[buffer.type], buffer.swizzle
-    step = WGMMA_K_BYTES // size
+    step = K_BYTES // size
     known = multiple_of(col)
     if known % step:
         raise _Refused(
             f"the first column of this tile of `{buffer.name}` is not known to be a multiple of {step}",
-            f"it is an index along K, of which one instruction multiplies {WGMMA_K_BYTES} bytes",
+            f"it is an index along K, of which one instruction multiplies {K_BYTES} bytes",
         )
-    steps, slabs = max(1, width // WGMMA_K_BYTES), max(1, WGMMA_K_BYTES // width)  # steps a slab, slabs a step
+    steps, slabs = max(1, width // K_BYTES), max(1, K_BYTES // width)  # steps a slab, slabs a step
     jump = slabs * buffer.rows * width
-    found.block = WGMMA_M * width
+    found.block = M * width
     start.add(quotient(start.build, col, steps * step), jump)
     inside = remainder(start.build, col, steps * step)
     if _stays(inside, known, steps * step, k):
         start.add(inside, size)
-        found.jump = WGMMA_K_BYTES
+        found.jump = K_BYTES
     elif steps == 1:
         found.jump = jump
     else:
         found.first = remainder(start.build, quotient(start.build, col, step), steps)
-        found.wrap, found.jump, found.step = steps, jump, WGMMA_K_BYTES
+        found.wrap, found.jump, found.step = steps, jump, K_BYTES
 
 
 def _stays(inside: Value | int, known: int, slab: int, extent: int) -> bool:
@@ -172,5 +173,5 @@ def _mn_major(found: Matrix, start: Starting, view: View, buffer: Buffer) -> Non
             f"it is an index along M or N, and an operand starts on a slab of {width} bytes",
         )
     start.add(quotient(start.build, view.offsets[-1], slab), buffer.rows * width)
-    found.jump = WGMMA_K_BYTES // size * width
-    found.block = WGMMA_M // slab * buffer.rows * width
+    found.jump = K_BYTES // size * width
+    found.block = M // slab * buffer.rows * width

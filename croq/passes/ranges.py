@@ -33,7 +33,7 @@ from croq.ir.scalar import Binary, BlockIndex, Cast, Const, For, Select, Symbol,
 from croq.ir.types import INTEGERS
 from croq.numbers import Interval
 from croq.passes.base import Pass
-from croq.target.sm90.limits import MAX_GRID_DIM
+from croq.target.cuda import MAX_GRID
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Ranges:
         if isinstance(op, ThreadIndex):
             return 0, self.kernel.threads - 1
         if isinstance(op, BlockIndex):
-            return 0, min(self.kernel.grid[op.axis].interval()[1], MAX_GRID_DIM[op.axis]) - 1
+            return 0, min(self.kernel.grid[op.axis].interval()[1], MAX_GRID[op.axis]) - 1
         if isinstance(op, Symbol):
             return None if op.symbol in self.scalars else (1, numbers.MAX_EXTENT)
         if isinstance(op, Cast) and op.operand.type in INTEGERS:

@@ -25,13 +25,7 @@ from croq.ir.objects import Kernel
 from croq.ir.rewrite import rewrite_blocks
 from croq.ir.tile import SetReg
 from croq.passes.base import Pass
-from croq.target.sm90.limits import (
-    REGISTERS_PER_CTA,
-    SETMAXNREG_MAX,
-    SETMAXNREG_MIN,
-    SETMAXNREG_STEP,
-    WARPGROUP_SIZE,
-)
+from croq.target.cuda import WARPGROUP
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class Registers(Pass):
         requests: list[tuple[str, SetReg]] = []
         _collect(kernel.body, "", requests)
         for _, op in requests:
-            _check(op, sink)
+            _check(op, kernel.target.register_requests, sink)
         if requests and not sink.failed:
             _check_sum(kernel, requests, sink)
             kernel.min_blocks = kernel.min_blocks or 1
@@ -58,14 +52,15 @@ def _collect(block: Block, role: str, found: list[tuple[str, SetReg]]) -> None:
             _collect(region, inner, found)
 
 
-def _check(op: SetReg, sink: Sink) -> None:
-    if op.count % SETMAXNREG_STEP or not SETMAXNREG_MIN <= op.count <= SETMAXNREG_MAX:
+def _check(op: SetReg, allowed: range, sink: Sink) -> None:
+    if op.count not in allowed:
+        low, high, step = allowed[0], allowed[-1], allowed.step
         sink.error(
             "E-1202",
             op.span,
             f"{op.count} is no register count that can be requested",
-            notes=[f"setmaxnreg takes multiples of {SETMAXNREG_STEP} from {SETMAXNREG_MIN} to {SETMAXNREG_MAX}"],
-            hint=f"use {max(SETMAXNREG_MIN, min(SETMAXNREG_MAX, op.count // SETMAXNREG_STEP * SETMAXNREG_STEP))}",
+            notes=[f"setmaxnreg takes multiples of {step} from {low} to {high}"],
+            hint=f"use {max(low, min(high, op.count // step * step))}",
         )
     if op.threads is None or not op.threads.whole_warpgroups():
         sink.error(
@@ -73,17 +68,17 @@ def _check(op: SetReg, sink: Sink) -> None:
             op.span,
             "the register request is not executed by whole warpgroups",
             notes=["setmaxnreg must be executed by all warps of a warpgroup (PTX ISA)"],
-            hint="place it in a block that all 128 threads of a warpgroup run",
+            hint=f"place it in a block that all {WARPGROUP} threads of a warpgroup run",
         )
 
 
 def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -> None:
-    groups = -(-kernel.threads // WARPGROUP_SIZE)
+    groups = -(-kernel.threads // WARPGROUP)
     share = min(_share(kernel), max(op.count for _, op in requests))
     wanted = dict.fromkeys(range(groups), share)
     for _, op in requests:
         assert op.threads is not None
-        for group in sorted({t // WARPGROUP_SIZE for t in op.threads}):
+        for group in sorted({t // WARPGROUP for t in op.threads}):
             _check_direction(op, group, wanted[group], sink)
             wanted[group] = op.count
     total, most = sum(wanted.values()), groups * share
@@ -103,7 +98,8 @@ def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -
 def _share(kernel: Kernel) -> int:
     """Registers a thread can have at launch."""
     threads = max(kernel.threads, kernel.max_threads or 0) * (kernel.min_blocks or 1)
-    return min(REGISTERS_PER_CTA // threads // SETMAXNREG_STEP * SETMAXNREG_STEP, SETMAXNREG_MAX)
+    allowed = kernel.target.register_requests
+    return min(kernel.target.registers // threads // allowed.step * allowed.step, allowed[-1])
 
 
 def _check_direction(op: SetReg, group: int, now: int, sink: Sink) -> None:

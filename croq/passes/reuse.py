@@ -27,7 +27,7 @@ from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
 from croq.passes.base import Pass
-from croq.target.sm90.limits import WARPGROUP_SIZE
+from croq.target.cuda import WARPGROUP
 
 State = dict[Buffer, ThreadSet]  # read by MMAs of these threads, which have not met since
 
@@ -74,9 +74,9 @@ class _Flow:
         if not self.inserting:
             return [op]  # only whether there is one counts
         groups = [
-            ThreadSet(((start, start + WARPGROUP_SIZE),))
+            ThreadSet(((start, start + WARPGROUP),))
             for first, last in threads.ranges
-            for start in range(first, last, WARPGROUP_SIZE)
+            for start in range(first, last, WARPGROUP)
         ]
         return barrier_each(self.kernel, groups, op.span, self.sink)
 

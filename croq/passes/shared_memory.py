@@ -5,8 +5,8 @@ Rules
     M2  Barriers (8 bytes a slot, mbarrier events only) follow the buffers.
     M3  Every buffer lives for the whole kernel: with asynchronous producers two buffers are never known to be apart in
         time without a proof that the protocol gives, not the text (language reference 7.5).
-    M4  The sum is at most 227 KiB (232448 bytes), what a CTA may have on sm_90 (CUDA programming guide, compute
-        capability 9.0); E-324 lists what takes the space.
+    M4  The sum is at most what a CTA of the target may have (`shared_bytes`; 227 KiB on sm_90); E-324 lists what takes
+        the space.
 
 Needs: swizzles, events. Adds: `offset` on buffers and events, `shared_bytes` of the kernel.
 """
@@ -19,9 +19,7 @@ from typing import ClassVar
 from croq.diagnostics import Sink
 from croq.ir.objects import Kernel
 from croq.passes.base import Pass
-from croq.target.sm90.limits import SHARED_PER_CTA
-
-BARRIER_BYTES = 8
+from croq.target.cuda import MBARRIER_BYTES
 
 
 @dataclass(frozen=True)
@@ -35,13 +33,13 @@ class SharedMemory(Pass):
             end = -(-end // buffer.alignment) * buffer.alignment
             buffer.offset = end
             end += buffer.slots * buffer.slot_stride
-        end = -(-end // BARRIER_BYTES) * BARRIER_BYTES
+        end = -(-end // MBARRIER_BYTES) * MBARRIER_BYTES
         for event in kernel.events:
             if event.lowering == "mbarrier":
                 event.offset = end
-                end += event.slots * BARRIER_BYTES
+                end += event.slots * MBARRIER_BYTES
         kernel.shared_bytes = end
-        if end > SHARED_PER_CTA:
+        if end > kernel.target.shared_bytes:
             _over_budget(kernel, end, sink)
 
 
@@ -53,14 +51,14 @@ def _over_budget(kernel: Kernel, total: int, sink: Sink) -> None:
         else f"`{b.name}`: {b.slot_stride} bytes"
         for b in shared
     ]
-    barriers = sum(e.slots * BARRIER_BYTES for e in kernel.events if e.lowering == "mbarrier")
+    barriers = sum(e.slots * MBARRIER_BYTES for e in kernel.events if e.lowering == "mbarrier")
     if barriers:
         notes.append(f"barriers of events: {barriers} bytes")
-    over = total - SHARED_PER_CTA
+    most = kernel.target.shared_bytes
     sink.error(
         "E-324",
         shared[0].span if shared else kernel.events[0].span,
-        f"shared data of `{kernel.name}` takes {total} bytes, {over} more than the {SHARED_PER_CTA} of a CTA",
+        f"shared data of `{kernel.name}` takes {total} bytes, {total - most} more than the {most} of a CTA",
         notes=notes,
         hint="use fewer stages, smaller tiles, or let one buffer serve two purposes",
     )

@@ -35,8 +35,11 @@ from croq.ir.types import BYTES
 from croq.passes.base import Pass
 from croq.passes.values import divides
 from croq.source import Span
+from croq.target import swizzle
+from croq.target.cuda import TMA_SHARED_ALIGNMENT, TMA_SWIZZLES, VECTOR
+from croq.target.swizzle import PATTERN_ROWS
 
-WIDTHS = (128, 64, 32)
+WIDTHS = TMA_SWIZZLES[::-1]  # the widest first
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
     row_bytes = buffer.cols * BYTES[buffer.type]
     tiles = [view for use in uses if use.kind == "tma" for view in _views(use.op) if view.root is buffer]
     widest = next((w for w in WIDTHS if row_bytes % w == 0 and all(_has_slabs(view, w) for view in tiles)), 0)
+    whole = buffer.rows % PATTERN_ROWS == 0
     first = {kind: next(use.op.span for use in uses if use.kind == kind) for kind in kinds}
 
     if buffer.requested_swizzle is not None:
@@ -106,14 +110,14 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
                 hint="make the innermost extent a multiple of 32 bytes",
             )
         buffer.swizzle, buffer.why = widest, f"widest that divides a row of {row_bytes} bytes, for the MMA"
-    elif "fragment" in kinds and "pointer" not in kinds and widest and (buffer.rows % 8 == 0 or row_bytes == widest):
+    elif "fragment" in kinds and "pointer" not in kinds and widest and (whole or row_bytes == widest):
         buffer.swizzle, buffer.why = widest, "stores of fragments then spread over all banks"
     else:
         buffer.swizzle, buffer.why = 0, "nothing needs a swizzle"
 
     _check(buffer, row_bytes, widest, first, sink)
-    plain = 128 if "tma" in kinds else 16
-    buffer.alignment = 8 * buffer.swizzle if buffer.swizzle else plain
+    plain = TMA_SHARED_ALIGNMENT if "tma" in kinds else VECTOR
+    buffer.alignment = swizzle.alignment(buffer.swizzle) if buffer.swizzle else plain
 
 
 def _has_slabs(view: View, width: int) -> bool:
@@ -135,7 +139,7 @@ def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[str, Span | 
             notes=["the row must be as wide as the swizzle or a multiple of it"],
             hint=f"use `.swiz<{widest}>`" if widest else "make the innermost extent a multiple of 32 bytes",
         )
-    elif row_bytes > width and buffer.rows % 8:
+    elif row_bytes > width and buffer.rows % PATTERN_ROWS:
         sink.error(
             "E-2202",
             buffer.span,

@@ -13,12 +13,7 @@ from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
 from croq.passes.values import Starting, divides, multiple_of, quotient
 from croq.sema.symbolic import Dim
-from croq.target.sm90.limits import (
-    TMA_INNER_BOX_MULTIPLE,
-    TMA_MAX_BOX_DIM,
-    TMA_MAX_RANK,
-    TMA_SHARED_ALIGNMENT,
-)
+from croq.target.cuda import TMA_INNER_MULTIPLE, TMA_MAX_BOX, TMA_MAX_RANK, TMA_SHARED_ALIGNMENT
 
 MAX_INSTRUCTIONS = 64  # a tile
 
@@ -140,10 +135,11 @@ class _Cutter:
 
     def cut(self) -> _Problem | None:
         size, swizzle = self.size, self.buffer.swizzle
-        inner = _cut(self.slab, size, dense=True, unit=TMA_INNER_BOX_MULTIPLE)
+        inner = _cut(self.slab, size, dense=True, unit=TMA_INNER_MULTIPLE)
         if not inner:
             message = f"no TMA box holds a row of {self.slab} elements of {size} bytes, or even parts of it"
-            hint = f"let rows have a multiple of {TMA_INNER_BOX_MULTIPLE} bytes, those wider than 256 elements of 128"
+            unit, most = TMA_INNER_MULTIPLE, TMA_MAX_BOX
+            hint = f"let rows have a multiple of {unit} bytes, those wider than {most} elements of 128"
             return "E-831", message, hint
         rows: list[list[_Piece]] = []
         dense = bool(swizzle) or (len(inner) == 1 and self.cols == self.buffer.cols)
@@ -178,7 +174,7 @@ class _Cutter:
             and extent % self.slab == 0
             and len(self.outer.extents) < TMA_MAX_RANK
             and whole
-            and self.cols // self.slab <= TMA_MAX_BOX_DIM
+            and self.cols // self.slab <= TMA_MAX_BOX
             and divides(self.slab, self.outer.offsets[-1])
         )
 
@@ -221,10 +217,10 @@ def _cut(extent: int, stride: int, dense: bool, unit: int = 1) -> list[_Piece]:
         return [(start, 1) for start in range(extent)]
     if extent * stride % unit:
         return []
-    if extent <= TMA_MAX_BOX_DIM:
+    if extent <= TMA_MAX_BOX:
         return [(0, extent)]
     grain = TMA_SHARED_ALIGNMENT // gcd(TMA_SHARED_ALIGNMENT, stride)
-    largest = TMA_MAX_BOX_DIM // grain * grain
+    largest = TMA_MAX_BOX // grain * grain
     count = -(-extent // largest)
     step = extent // count if extent % count == 0 and extent // count % grain == 0 else largest
     return [(start, min(step, extent - start)) for start in range(0, extent, step)]

@@ -190,12 +190,13 @@ def _setreg(state: State, expr: ast.DeviceCall) -> None:
         state.sink.error("E-1202", expr.span, f"`{expr.name}` takes exactly one number of registers")
         return
     count = constant_of(state, expr.args[0], "E-1202", "the number of registers")
-    if count is not None and not (24 <= count <= 256 and count % 8 == 0):
+    allowed = state.model.target.register_requests
+    if count is not None and count not in allowed:
         state.sink.error(
             "E-1202",
             expr.args[0].span,
             f"{count} registers cannot be asked for",
-            notes=["the hardware takes multiples of 8 from 24 to 256"],
+            notes=[f"the hardware takes multiples of {allowed.step} from {allowed[0]} to {allowed[-1]}"],
         )
 
 

@@ -8,10 +8,9 @@ from dataclasses import fields
 from croq.sema.state import State
 from croq.sema.symbolic import Dim
 from croq.syntax import ast
+from croq.target.cuda import MAX_THREADS, UNITS
 
 ORDER: tuple[ast.Level, ...] = ("block", "group-4", "group", "thread")
-SIZES = {"group-4": 128, "group": 32, "thread": 1}
-MAX_THREADS = 1024
 Walk = Callable[[State, tuple[ast.Stmt, ...]], None]
 
 
@@ -136,7 +135,7 @@ def _threads(state: State, node: ast.Parallel, position: int) -> int:
     inner = _threads(state, node, position + 1)
     if level.level == "block":
         return inner
-    size = SIZES[level.level]
+    size = UNITS[level.level]
     if inner == 0 or level.level == "thread":
         inner = size
     if inner % size:

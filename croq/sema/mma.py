@@ -14,15 +14,7 @@ from croq.sema.types import shape_text
 from croq.sema.views import view
 from croq.source import Span
 from croq.syntax import ast
-
-ROWS = 64  # of one warpgroup instruction
-COLUMNS = 8
-MAX_COLUMNS = 256
-STEP = {"f16": 16, "bf16": 16, "tf32": 8, "f8_e4m3": 32, "f8_e5m2": 32}  # K of one instruction
-ACCUMULATORS = {
-    "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f8_e4m3": ("f32", "f16"), "f8_e5m2": ("f32", "f16"),
-}  # fmt: skip
-TWO_BYTES = ("f16", "bf16")
+from croq.target.base import Product
 
 
 # --------------------------------------------------------------------------------------------------------------- fill
@@ -190,8 +182,7 @@ def _check(state: State, stmt: ast.Mma, acc: FragmentUse, a: Operand, b: Operand
             ],
         )
         return
-    _check_types(state, stmt, acc.fragment, a, b)
-    _check_extents(state, a, b, (m, n, k))
+    _check_product(state, stmt, acc, a, b, (m, n, k))
 
 
 def _fix_accumulator(state: State, stmt: ast.Mma, acc: FragmentSymbol, m: int, n: int) -> None:
@@ -206,59 +197,17 @@ def _fix_accumulator(state: State, stmt: ast.Mma, acc: FragmentSymbol, m: int, n
         )
 
 
-def _check_types(state: State, stmt: ast.Mma, acc: FragmentSymbol, a: Operand, b: Operand) -> None:
-    fp8 = a.element.startswith("f8") and b.element.startswith("f8")
-    if a.element != b.element and not fp8:
-        state.sink.error(
-            "E-1113", b.span, f"A has elements of `{a.element}`, B of `{b.element}`", labels=[(a.span, "A")]
-        )
-    elif a.element not in STEP:
-        state.sink.error(
-            "E-1113",
-            a.span,
-            f"no tensor core instruction multiplies `{a.element}`",
-            notes=[f"it is one of {', '.join(sorted(STEP))}"],
-        )
-    elif acc.element not in ACCUMULATORS[a.element]:
-        state.sink.error(
-            "E-1113",
-            stmt.acc.span,
-            f"products of `{a.element}` cannot be summed in `{acc.element}`",
-            labels=[(acc.span, "declared here")],
-            hint="use an `f32` accumulator",
-        )
-    else:
-        _check_layouts(state, stmt, a, b)
-
-
-def _check_layouts(state: State, stmt: ast.Mma, a: Operand, b: Operand) -> None:
-    if stmt.b_layout == "col" and b.element not in TWO_BYTES:
-        state.sink.error(
-            "E-1113",
-            b.span,
-            f"B of `{b.element}` must have K contiguous",
-            notes=["only 16-bit types may be stored the other way"],
-            hint="use `.row` for B",
-        )
-    if stmt.a_layout == "col" and (a.use is not None or a.element not in TWO_BYTES):
-        state.sink.error(
-            "E-1113",
-            a.span,
-            "A must have K contiguous here",
-            notes=["only shared tiles of 16-bit types may be stored the other way"],
-        )
-
-
-def _check_extents(state: State, a: Operand, b: Operand, sizes: tuple[int, int, int]) -> None:
-    m, n, k = sizes
-    if m % ROWS:
-        state.sink.error("E-1113", a.span, f"M is {m}", notes=[f"a warpgroup computes multiples of {ROWS} rows"])
-    elif n % COLUMNS or n > MAX_COLUMNS:
-        state.sink.error("E-1113", b.span, f"N is {n}", notes=[f"it is a multiple of {COLUMNS}, at most {MAX_COLUMNS}"])
-    elif k % STEP.get(a.element, 1):
-        state.sink.error(
-            "E-1113", a.span, f"K is {k}", notes=[f"for `{a.element}` it is a multiple of {STEP[a.element]}"]
-        )
+def _check_product(
+    state: State, stmt: ast.Mma, acc: FragmentUse, a: Operand, b: Operand, sizes: tuple[int, int, int]
+) -> None:
+    transposed = stmt.a_layout == "col", stmt.b_layout == "col"
+    product = Product(*sizes, a.element, b.element, acc.fragment.element, a.use is not None, *transposed)
+    spans = {"a": a.span, "b": b.span, "acc": stmt.acc.span}
+    for fault in state.model.target.tensor_core.faults(product):
+        labels = [(a.span, "A")] if fault.against == "a" else []
+        labels += [(acc.fragment.span, "declared here")] if fault.at == "acc" else []
+        notes = [fault.note] if fault.note else []
+        state.sink.error(fault.code, spans[fault.at], fault.message, labels=labels, notes=notes, hint=fault.hint)
 
 
 # --------------------------------------------------------------------------------------------------- load and store

@@ -9,6 +9,7 @@ from croq.sema.symbols import DataSymbol, EventUse, FragmentSymbol, ScalarSymbol
 from croq.sema.types import Scalar, View
 from croq.source import Span
 from croq.syntax import ast
+from croq.target import DEFAULT, Target
 
 
 @dataclass(eq=False)
@@ -87,6 +88,7 @@ class Model:
     """
 
     program: ast.Program
+    target: Target = DEFAULT
     functions: list[FunctionModel] = field(default_factory=list)
     types: dict[ast.Expr, Scalar] = field(default_factory=dict)
     views: dict[ast.Expr, View] = field(default_factory=dict)

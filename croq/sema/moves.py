@@ -8,9 +8,7 @@ from croq.sema.symbols import DataSymbol, FutureKind, FutureSymbol, ScalarSymbol
 from croq.sema.types import BYTES, View, shape_text
 from croq.sema.views import view, whole
 from croq.syntax import ast
-
-TMA_RANK = 5
-TMA_MULTIPLE = 16  # bytes of the innermost extent
+from croq.target.cuda import TMA_INNER_MULTIPLE, TMA_MAX_RANK, TMA_SWIZZLES
 
 
 def move(state: State, stmt: ast.Move) -> None:
@@ -164,20 +162,20 @@ def _check_tma(state: State, stmt: ast.Move, source: View, dest: View) -> None:
     span = expr.span if isinstance(expr, ast.Expr) else stmt.span
     inner = memory.shape[-1].known if memory.shape else 1
     size = BYTES.get(memory.element, 1)
-    if inner is not None and inner * size % TMA_MULTIPLE:
+    if inner is not None and inner * size % TMA_INNER_MULTIPLE:
         state.sink.error(
             "E-831",
             span,
             f"rows of {inner * size} bytes cannot be moved by the copy engine",
-            notes=[f"its innermost extent is a multiple of {TMA_MULTIPLE} bytes"],
+            notes=[f"its innermost extent is a multiple of {TMA_INNER_MULTIPLE} bytes"],
             hint="use `dma.copy`",
         )
     if memory.axes and not memory.axes[-1].kept and memory.rank:
         state.sink.error(
             "E-831", span, "the innermost dimension of the tensor is not a dimension of the tile", hint="use `dma.copy`"
         )
-    if len(memory.axes) > TMA_RANK:
-        state.sink.error("E-831", span, f"a tensor of rank {len(memory.axes)}, the copy engine takes {TMA_RANK}")
+    if len(memory.axes) > TMA_MAX_RANK:
+        state.sink.error("E-831", span, f"a tensor of rank {len(memory.axes)}, the copy engine takes {TMA_MAX_RANK}")
     _check_coordinates(state, span_owner=expr, memory=memory)
 
 
@@ -223,7 +221,7 @@ def _warn_thread_variable(state: State, stmt: ast.Move, source: View, dest: View
 
 def _request_swizzle(state: State, stmt: ast.Move, shared: View) -> None:
     buffer = shared.root
-    if stmt.swizzle not in (32, 64, 128) or buffer.storage != "shared":
+    if stmt.swizzle not in TMA_SWIZZLES or buffer.storage != "shared":
         return
     row = (buffer.shape[-1].known or 0) * BYTES.get(buffer.element, 1) if buffer.shape else 0
     if row % stmt.swizzle:

@@ -17,9 +17,6 @@ from croq.sema.symbols import ScalarSymbol
 from croq.sema.types import bounded
 from croq.syntax import ast
 
-ORDER: tuple[ast.Level, ...] = ("block", "group-4", "group", "thread")
-SIZES = {"group-4": 128, "group": 32, "thread": 1}
-MAX_THREADS = 1024
 Walk = Callable[[State, tuple[ast.Stmt, ...]], None]
 
 

@@ -12,11 +12,15 @@ from croq.sema.functions import function
 from croq.sema.model import Model
 from croq.sema.state import State
 from croq.syntax import ast
+from croq.target import DEFAULT, Target
 
 
-def analyse(program: ast.Program, sink: Sink) -> Model:
-    """Resolve and check a program. Raises CompileError when a rule is broken; warnings and notes stay in `sink`."""
-    model = Model(program)
+def analyse(program: ast.Program, sink: Sink, target: Target = DEFAULT) -> Model:
+    """Resolve and check a program for a target. Warnings and notes stay in `sink`.
+
+    Raises CompileError when a rule is broken.
+    """
+    model = Model(program, target)
     state = State(sink, model, return_types=return_types(program))
     taken: set[str] = set()
     seen: dict[str, ast.Function] = {}

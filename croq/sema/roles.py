@@ -13,9 +13,6 @@ from croq.sema.state import State
 from croq.sema.symbols import ScalarSymbol
 from croq.syntax import ast
 
-ORDER: tuple[ast.Level, ...] = ("block", "group-4", "group", "thread")
-SIZES = {"group-4": 128, "group": 32, "thread": 1}
-MAX_THREADS = 1024
 Walk = Callable[[State, tuple[ast.Stmt, ...]], None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from croq.ir.core import Op
 from croq.ir.objects import Event
 from croq.simulate.faults import fault
-from croq.target.sm90.limits import MBARRIER_MAX_TX
+from croq.target.cuda import MBARRIER_MAX_TX
 
 
 class Mbarrier:

@@ -15,7 +15,7 @@ from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.faults import fault
 from croq.simulate.machine import Run, Waiting, Warp, lanes_of
 from croq.simulate.ops_mma import group_of
-from croq.target.sm90.limits import CTA_BARRIER_ID
+from croq.target.cuda import CTA_BARRIER
 
 
 @handles(hw.MbarrierInit)
@@ -132,7 +132,7 @@ def _sync(c: Compiler, op: hw.NamedBarrierSync) -> Code:
 
 @handles(hw.CtaSync)
 def _cta_sync(c: Compiler, op: hw.CtaSync) -> Code:
-    return c.preemptible(_synchronise(op, CTA_BARRIER_ID, -(-c.kernel.threads // 32) * 32, None))
+    return c.preemptible(_synchronise(op, CTA_BARRIER, -(-c.kernel.threads // 32) * 32, None))
 
 
 def _synchronise(op: Op, id_: int, count: int, event: Event | None) -> Code:

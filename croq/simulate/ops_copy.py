@@ -26,7 +26,7 @@ from croq.simulate.memory import CHUNK
 from croq.simulate.views import Box, data_of, start_of
 from croq.simulate.watch import Place, whole
 from croq.target import swizzle
-from croq.target.sm90.limits import TMA_SHARED_ALIGNMENT
+from croq.target.cuda import TMA_SHARED_ALIGNMENT
 
 
 class MappedTensor:

@@ -20,7 +20,7 @@ from croq.ir.types import BYTES
 from croq.simulate import timeline_costs as costs
 from croq.simulate.barriers import Mbarrier, NamedBarrier
 from croq.simulate.timeline_costs import NOTHING, Work
-from croq.target.sm90.limits import CTA_BARRIER_ID
+from croq.target.cuda import CTA_BARRIER
 
 if TYPE_CHECKING:
     from croq.simulate.compiler import Code, Compiler, Handler
@@ -272,7 +272,7 @@ def _barriers(c: Compiler, event: Event, slot: Value | None, op: Op) -> Callable
 def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: Place) -> _Probe:
     kind: Kind = "sync_arrive" if isinstance(op, hw.NamedBarrierArrive) else "sync"
     event: Event | None = None if isinstance(op, hw.CtaSync) else op.event
-    number = CTA_BARRIER_ID if isinstance(op, hw.CtaSync) else op.barrier
+    number = CTA_BARRIER if isinstance(op, hw.CtaSync) else op.barrier
 
     def make(warp: Warp) -> list[Step]:
         barrier = warp.cta.barriers.barrier(number, event)

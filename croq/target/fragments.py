@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-WARPGROUP = 128
+from croq.target.cuda import WARPGROUP
+
 QUAD = 4  # lanes that share the rows of an accumulator
 
 

@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from croq.target.sm90 import limits
+from croq.target import cuda
 
 Offset = TypeVar("Offset", int, npt.NDArray[np.int64])
 
-WIDTHS = (0, 16, 32, 64, 128)
+WIDTHS = (0, 16, *cuda.TMA_SWIZZLES)
 CHUNK = 16  # bytes that stay together
 PATTERN_ROWS = 8  # rows after which every pattern repeats
 
@@ -49,7 +49,7 @@ def swizzle_offset(offset: Offset, width: int) -> Offset:
 def alignment(width: int) -> int:
     """Bytes at a multiple of which a tile must start: the length of the pattern, 128 (TMA's own rule) at least."""
     check_width(width)
-    return max(PATTERN_ROWS * width, limits.TMA_SHARED_ALIGNMENT)
+    return max(PATTERN_ROWS * width, cuda.TMA_SHARED_ALIGNMENT)
 
 
 def slab_columns(elem_bytes: int, width: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from croq.diagnostics import Diagnostic, make
 from croq.ir.objects import Buffer, Event, Kernel
 from croq.ir.scalar import For
-from croq.target.sm90.limits import MBARRIER_BYTES
+from croq.target.cuda import MBARRIER_BYTES
 from croq.verify import hw, tile
 from croq.verify.assumptions import assumptions
 from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size

@@ -140,7 +140,7 @@ def tensor_map(array: DeviceArray, box: tuple[int, int], swizzle: int) -> bytes:
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 def test_descriptors_by_results(width: int, a_major: Major, b_major: Major) -> None:
     m, n, k = 64, 128, 64
-    op = Wgmma(n, False, "bf16", trans_a=a_major == "mn", trans_b=b_major == "mn")
+    op = Wgmma(n, False, "bf16", "bf16", trans_a=a_major == "mn", trans_b=b_major == "mn")
     random = np.random.default_rng(7)
     a = random.integers(-4, 5, (m, k)).astype(ml_dtypes.bfloat16)
     b = random.integers(-4, 5, (k, n)).astype(ml_dtypes.bfloat16)

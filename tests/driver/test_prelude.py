@@ -9,7 +9,7 @@ import pytest
 
 from croq.diagnostics import CompileError
 from croq.driver.nvrtc import Compiled, compile_cuda, compile_ptx, prelude
-from croq.target.sm90.instructions import register_fence, wgmma_wrapper
+from croq.target.sm90.instructions import Wgmma, register_fence
 
 pytestmark = pytest.mark.nvrtc
 HERE = Path(__file__).parent
@@ -19,7 +19,7 @@ INCLUDE = '#include "croq.cuh"\n'
 @pytest.fixture(scope="module")
 def source() -> str:
     text = (HERE / "uses_prelude.cu").read_text()
-    return text.replace(INCLUDE, INCLUDE + wgmma_wrapper(128, False, "bf16") + register_fence(64))
+    return text.replace(INCLUDE, INCLUDE + Wgmma(128, False, "bf16", "bf16").wrapper + register_fence(64))
 
 
 @pytest.fixture(scope="module")

@@ -106,8 +106,8 @@ def test_the_end_of_the_pipeline_has_nothing_undecided() -> None:
         (_ISSUE := "frag.declare @acc\n wgmma.issue @acc, @s[0:64, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32), "
          "@s[0:64, 0:64], matrix(lbo=16, sbo=1024, layout=1, jump=32), "
          "m=64, n=60, k=64, k_step=16, "
-         "a_transposed=false, b_transposed=false, accumulate=true", "no wgmma has the shape 64 x 60"),
-        (_ISSUE.replace("n=60", "n=64").replace("k_step=16", "k_step=8"), "in steps of 8"),
+         "a_transposed=false, b_transposed=false, accumulate=true", "no wgmma: N is 60"),
+        (_ISSUE.replace("n=60", "n=64").replace("k_step=16", "k_step=8"), "K in steps of 8"),
     ],
 )  # fmt: skip
 def test_machine_operations_exist(op: str, expected: str) -> None:

@@ -116,3 +116,26 @@ __co__ void k(global f8_e4m3 [64, 64] a, global f8_e4m3 [16, 64] b, global f16 [
     found = agree(croq.compile(path))
     assert found.holds, [str(fault) for fault in found.faults]
     assert found.exact
+
+
+@pytest.mark.parametrize("types", [("f8_e4m3", "f8_e5m2"), ("f8_e5m2", "f8_e4m3")])
+def test_operands_of_two_eight_bit_formats_keep_their_own(types: tuple[str, str]) -> None:
+    a, b = types
+    found = agree(
+        croq.compile(
+            f"""
+            __co__ void mixed(global {a} [64, 64] a, global {b} [64, 64] b, global f32 [64, 64] c) {{
+              parallel t by 128 : thread {{
+                shared {a} [64, 64] sa;
+                shared {b} [64, 64] sb;
+                dma.copy a => sa;
+                dma.copy b => sb;
+                acc = mma.fill.f32 0.0f;
+                mma.row.row acc, sa, sb;
+                mma.store acc, c;
+              }}
+            }}
+            """
+        )
+    )
+    assert found.holds and found.exact > 0, str(found)

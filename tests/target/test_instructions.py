@@ -7,22 +7,21 @@ import re
 import pytest
 
 from croq.driver.nvrtc import compile_cuda
-from croq.target.sm90 import limits
-from croq.target.sm90.instructions import WRAP, Wgmma, register_fence, wgmma_name, wgmma_wrapper
+from croq.target.sm90.instructions import WRAP, Wgmma, register_fence
+from croq.target.sm90.wgmma import WGMMA
 
 KINDS = [
-    Wgmma(8, False, "bf16"),
-    Wgmma(64, True, "bf16", trans_b=True),
-    Wgmma(128, False, "bf16", trans_a=True, trans_b=True),
-    Wgmma(256, False, "bf16"),
-    Wgmma(256, True, "f16", trans_b=True),
-    Wgmma(104, True, "f16", "f16"),
-    Wgmma(32, False, "f16", "f16", trans_a=True),
-    Wgmma(64, False, "tf32"),
-    Wgmma(64, True, "tf32"),
-    Wgmma(96, False, "e4m3"),
-    Wgmma(96, True, "e5m2"),
-    Wgmma(16, True, "e4m3", "f16"),
+    Wgmma(8, False, "bf16", "bf16"),
+    Wgmma(64, True, "bf16", "bf16", trans_b=True),
+    Wgmma(128, False, "bf16", "bf16", trans_a=True, trans_b=True),
+    Wgmma(256, False, "bf16", "bf16"),
+    Wgmma(256, True, "f16", "f16", trans_b=True),
+    Wgmma(104, True, "f16", "f16", "f16"),
+    Wgmma(32, False, "f16", "f16", "f16", trans_a=True),
+    Wgmma(64, False, "tf32", "tf32"),
+    Wgmma(96, False, "f8_e4m3", "f8_e4m3"),
+    Wgmma(96, False, "f8_e5m2", "f8_e4m3"),
+    Wgmma(16, False, "f8_e4m3", "f8_e4m3", "f16"),
 ]
 
 
@@ -57,16 +56,17 @@ def test_every_kind_compiles_without_remarks() -> None:
 
 
 def test_names_tell_the_instruction() -> None:
-    assert wgmma_name(128, False, "bf16") == "wgmma_m64n128k16_bf16_ss"
-    assert wgmma_name(64, True, "bf16", trans_b=True) == "wgmma_m64n64k16_bf16_rs_tb"
-    assert wgmma_name(64, False, "f16", "f16", trans_a=True) == "wgmma_m64n64k16_f16_ss_f16acc_ta"
-    assert wgmma_name(8, False, "tf32") == "wgmma_m64n8k8_tf32_ss"
-    assert wgmma_name(256, True, "e4m3") == "wgmma_m64n256k32_e4m3_rs"
+    assert Wgmma(128, False, "bf16", "bf16").name == "wgmma_m64n128k16_bf16_ss"
+    assert Wgmma(64, True, "bf16", "bf16", trans_b=True).name == "wgmma_m64n64k16_bf16_rs_tb"
+    assert Wgmma(64, False, "f16", "f16", "f16", trans_a=True).name == "wgmma_m64n64k16_f16_ss_f16acc_ta"
+    assert Wgmma(8, False, "tf32", "tf32").name == "wgmma_m64n8k8_tf32_ss"
+    assert Wgmma(256, False, "f8_e4m3", "f8_e4m3").name == "wgmma_m64n256k32_e4m3_ss"
+    assert Wgmma(256, False, "f8_e4m3", "f8_e5m2").name == "wgmma_m64n256k32_e4m3_e5m2_ss"
 
 
-@pytest.mark.parametrize("n", limits.WGMMA_N)
+@pytest.mark.parametrize("n", WGMMA.n)
 def test_each_n_lists_every_accumulator_register_once(n: int) -> None:
-    text = wgmma_wrapper(n, False, "bf16")
+    text = Wgmma(n, False, "bf16", "bf16").wrapper
     assert f"float (&d)[{n // 2}]" in text
     assert re.findall(r'"\+f"\(d\[(\d+)\]\)', text) == [str(i) for i in range(n // 2)]
     percents = [int(i) for i in re.findall(r"%(\d+)", text)]
@@ -82,15 +82,15 @@ def test_lines_are_wrapped() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((12, False, "bf16"), "multiple of 8"),
-        ((264, False, "bf16"), "multiple of 8"),
-        ((0, False, "bf16"), "multiple of 8"),
-        ((64, True, "bf16", "f32", True), "transposed A in registers"),
-        ((64, False, "bf16", "f16"), "f16 accumulator"),
-        ((64, False, "tf32", "f32", False, True), "only 16-bit"),
-        ((64, False, "e4m3", "f32", True, False), "only 16-bit"),
-        ((64, False, "s8"), "input type"),
-        ((64, False, "f16", "s32"), "accumulator type"),
+        ((12, False, "bf16", "bf16"), "N is"),
+        ((264, False, "bf16", "bf16"), "N is"),
+        ((0, False, "bf16", "bf16"), "N is"),
+        ((64, True, "bf16", "bf16", "f32", True), "A must have K contiguous"),
+        ((64, False, "bf16", "bf16", "f16"), "summed in `f16`"),
+        ((64, False, "tf32", "tf32", "f32", False, True), "B of `tf32`"),
+        ((64, False, "f8_e4m3", "f8_e4m3", "f32", True, False), "A must"),
+        ((64, False, "s8", "s8"), "multiplies `s8`"),
+        ((64, False, "f16", "f16", "s32"), "summed in `s32`"),
     ],
 )
 def test_what_the_isa_lacks_is_refused(arguments: tuple[object, ...], reason: str) -> None:

@@ -15,11 +15,9 @@ from croq.ir.objects import Buffer, Event, Kernel, View
 from croq.ir.rewrite import clone_block
 from croq.ir.scalar import Const, If, VarDeclare, VarGet, VarSet
 from croq.ir.types import ThreadSet
+from croq.target.cuda import WARP
 from tools.mutants.model import Mutant, Names
 from tools.mutants.place import Act, Edit, Place, next_slot, next_tile, remove, set_fields, twice
-
-WARP = 32
-NAMED_BARRIERS = 16
 
 
 @dataclass(frozen=True)
@@ -197,7 +195,7 @@ def _other_barriers(kernel: Kernel, op: hw.NamedBarrierSync | hw.NamedBarrierArr
     used = {o.barrier for o in kernel.walk() if isinstance(o, hw.NamedBarrierSync | hw.NamedBarrierArrive)}
     yield from sorted(used - {op.barrier})[:1]
     if op.event is not None:
-        yield from [n for n in range(1, NAMED_BARRIERS) if n not in used][:1]
+        yield from [n for n in range(1, kernel.target.named_barriers) if n not in used][:1]
 
 
 # ----------------------------------------------------------------------------------------------------------- the others

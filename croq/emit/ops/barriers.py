@@ -20,12 +20,10 @@ from croq.ir.hw import (
     ProxyFence,
     WarpSync,
 )
-from croq.target.sm90.limits import WARP_SIZE
+from croq.target.cuda import MBARRIER_BYTES, WARP
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
-
-MBARRIER_BYTES = 8
 
 
 @statement(MbarrierInit)
@@ -71,4 +69,4 @@ def warp_sync(emitter: Emitter, op: WarpSync) -> Fields:
     """Of part of a warp by its lanes: the others may never come."""
     if op.threads is None or op.threads.whole_warps():
         return {"lanes": ""}
-    return {"lanes": f"{sum(1 << thread % WARP_SIZE for thread in op.threads):#x}"}
+    return {"lanes": f"{sum(1 << thread % WARP for thread in op.threads):#x}"}

@@ -14,24 +14,21 @@ from croq.ir.hw import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Buffer, FragRef, Matrix, View
 from croq.ir.operands import words
 from croq.target.sm90.descriptors import Descriptor, Major
-from croq.target.sm90.instructions import AccType, InType, Wgmma
+from croq.target.sm90.instructions import A_REGISTERS, Wgmma
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
-IN_TYPES: dict[str, InType] = {"bf16": "bf16", "f16": "f16", "tf32": "tf32", "f32": "tf32",
-                               "f8_e4m3": "e4m3", "f8_e5m2": "e5m2"}  # fmt: skip
 ENCODED = 16  # descriptors count in units of 16 bytes
-A_REGISTERS = 4
 OPERANDS_WIDTH = 64  # characters of the four registers of A that stay on one line
 
 
 def instruction(op: WgmmaIssue) -> Wgmma:
     """The WGMMA instruction that the operation issues, once a row block and K step."""
-    element = op.b.root.type
-    acc_type: AccType = "f16" if op.acc.frag.type == "f16" else "f32"
     in_registers = isinstance(op.a, FragRef)
-    return Wgmma(op.n, in_registers, IN_TYPES[element], acc_type, op.a_transposed, op.b_transposed)
+    a_type = op.a.frag.type if isinstance(op.a, FragRef) else op.a.root.type
+    assert a_type is not None and op.acc.frag.type is not None
+    return Wgmma(op.n, in_registers, a_type, op.b.root.type, op.acc.frag.type, op.a_transposed, op.b_transposed)
 
 
 @statement(WgmmaFence)

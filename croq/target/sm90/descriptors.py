@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from croq.target.sm90 import limits
+from croq.target.sm90.wgmma import K_BYTES
 from croq.target.swizzle import CHUNK, PATTERN_ROWS, check_width, swizzle_offset
 
 Major = Literal["k", "mn"]
@@ -116,11 +116,11 @@ def chunks_read(word: int, major: Major, mn: int, elem_bytes: int) -> NDArray[np
     unswizzled, width = fields.layout == 0, fields.width
     if major == "k":
         row = np.arange(mn, dtype=np.int64)[:, None]
-        column = np.arange(limits.WGMMA_K_BYTES // CHUNK, dtype=np.int64) * (fields.lbo if unswizzled else CHUNK)
+        column = np.arange(K_BYTES // CHUNK, dtype=np.int64) * (fields.lbo if unswizzled else CHUNK)
         linear = start + row % PATTERN_ROWS * width + row // PATTERN_ROWS * fields.sbo + column
     else:
         near, far = (fields.lbo, fields.sbo) if unswizzled else (fields.sbo, fields.lbo)
-        row = np.arange(limits.WGMMA_K_BYTES // elem_bytes, dtype=np.int64)[:, None]
+        row = np.arange(K_BYTES // elem_bytes, dtype=np.int64)[:, None]
         chunk = np.arange(mn * elem_bytes // CHUNK, dtype=np.int64)
         column = chunk % (width // CHUNK) * CHUNK + chunk // (width // CHUNK) * far
         linear = start + row % PATTERN_ROWS * width + row // PATTERN_ROWS * near + column

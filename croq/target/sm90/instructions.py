@@ -12,58 +12,46 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from croq.target.sm90 import limits
+from croq.target.base import Element, Product
+from croq.target.cuda import MAX_REGISTERS
+from croq.target.sm90.wgmma import WGMMA, M
 
-InType = Literal["bf16", "f16", "tf32", "e4m3", "e5m2"]
-AccType = Literal["f32", "f16"]
 RegisterKind = Literal["f32", "u32"]
 
-# K of one instruction is always 32 bytes of each row: 16 elements of 2 bytes, 8 of 4, 32 of 1.
-K_BYTES = 32
-ELEMENT_BYTES: dict[InType, int] = {"bf16": 2, "f16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}
 A_REGISTERS = 4  # 32-bit registers a thread that hold the 64 x K fragment of A, whatever the type
 WRAP = 110
 
 
 @dataclass(frozen=True)
 class Wgmma:
-    """One WGMMA instruction, `D[64, n] += A[64, k] * B[k, n]`.
+    """One WGMMA instruction, `D[64, n] += A[64, k] * B[k, n]`; types have the names that the language gives them.
 
     `a_in_registers`: A comes from four registers a thread instead of a descriptor. `trans_a`, `trans_b`: the operand
-    is MN-major in shared memory (M or N contiguous) instead of K-major; only 16-bit types have the choice, and A only
-    in shared memory. Raises ValueError for a combination that the ISA does not have.
+    is MN-major in shared memory (M or N contiguous) instead of K-major. Raises ValueError for what WGMMA does not have.
     """
 
     shape_n: int
     a_in_registers: bool
-    in_type: InType
-    acc_type: AccType = "f32"
+    a_type: str
+    b_type: str
+    acc_type: str = "f32"
     trans_a: bool = False
     trans_b: bool = False
 
     def __post_init__(self) -> None:
-        fault = self._fault()
+        k = self._element.k if self.a_type in WGMMA.elements else 0
+        how = self.a_in_registers, self.trans_a, self.trans_b
+        fault = next(WGMMA.faults(Product(M, self.shape_n, k, self.a_type, self.b_type, self.acc_type, *how)), None)
         if fault is not None:
-            raise ValueError(f"no such wgmma: {fault}")
+            raise ValueError(f"no such wgmma: {fault.message}")
 
-    def _fault(self) -> str | None:
-        if self.in_type not in ELEMENT_BYTES:
-            return f"input type {self.in_type!r}"
-        if self.shape_n not in limits.WGMMA_N:
-            return f"N = {self.shape_n}, which must be a multiple of 8 in 8..256"
-        if self.acc_type not in ("f32", "f16"):
-            return f"accumulator type {self.acc_type!r}"
-        if self.acc_type == "f16" and self.in_type in ("bf16", "tf32"):
-            return f"an f16 accumulator with {self.in_type} inputs"
-        if (self.trans_a or self.trans_b) and ELEMENT_BYTES[self.in_type] != 2:
-            return f"an MN-major operand of {self.in_type}; only 16-bit types may be transposed"
-        if self.trans_a and self.a_in_registers:
-            return "a transposed A in registers"
-        return None
+    @property
+    def _element(self) -> Element:
+        return WGMMA.elements[self.a_type]
 
     @property
     def shape_k(self) -> int:
-        return K_BYTES // ELEMENT_BYTES[self.in_type]
+        return self._element.k
 
     @property
     def acc_registers(self) -> int:
@@ -73,7 +61,8 @@ class Wgmma:
     @property
     def name(self) -> str:
         """The C++ name, e.g. `wgmma_m64n128k16_bf16_rs_tb`."""
-        parts = [f"wgmma_m64n{self.shape_n}k{self.shape_k}", self.in_type, "rs" if self.a_in_registers else "ss"]
+        types = dict.fromkeys((_ptx(self.a_type), _ptx(self.b_type)))
+        parts = [f"wgmma_m64n{self.shape_n}k{self.shape_k}", *types, "rs" if self.a_in_registers else "ss"]
         if self.acc_type == "f16":
             parts.append("f16acc")
         if self.trans_a:
@@ -85,7 +74,7 @@ class Wgmma:
     @property
     def mnemonic(self) -> str:
         shape = f"m64n{self.shape_n}k{self.shape_k}"
-        return f"wgmma.mma_async.sync.aligned.{shape}.{self.acc_type}.{self.in_type}.{self.in_type}"
+        return f"wgmma.mma_async.sync.aligned.{shape}.{self.acc_type}.{_ptx(self.a_type)}.{_ptx(self.b_type)}"
 
     @property
     def wrapper(self) -> str:
@@ -117,7 +106,7 @@ class Wgmma:
         return "\n".join([*lines, "}", ""])
 
     def _transpose_immediates(self) -> str:
-        if ELEMENT_BYTES[self.in_type] != 2:
+        if not self._element.transposes:
             return ""
         trans_b = f", {int(self.trans_b)}"
         return trans_b if self.a_in_registers else f", {int(self.trans_a)}{trans_b}"
@@ -132,28 +121,8 @@ class Wgmma:
 SIGNATURE = "CROQ_FN void"  # CROQ_FN is the prelude's `__device__ __forceinline__`
 
 
-def wgmma_wrapper(
-    shape_n: int,
-    a_in_registers: bool,
-    in_type: InType,
-    acc_type: AccType = "f32",
-    trans_a: bool = False,
-    trans_b: bool = False,
-) -> str:
-    """C++ text of the wrapper of one WGMMA instruction; see `Wgmma`."""
-    return Wgmma(shape_n, a_in_registers, in_type, acc_type, trans_a, trans_b).wrapper
-
-
-def wgmma_name(
-    shape_n: int,
-    a_in_registers: bool,
-    in_type: InType,
-    acc_type: AccType = "f32",
-    trans_a: bool = False,
-    trans_b: bool = False,
-) -> str:
-    """The name of the function that `wgmma_wrapper` defines for the same arguments."""
-    return Wgmma(shape_n, a_in_registers, in_type, acc_type, trans_a, trans_b).name
+def _ptx(type: str) -> str:
+    return type.removeprefix("f8_")
 
 
 def register_fence(count: int, kind: RegisterKind = "f32") -> str:
@@ -163,7 +132,7 @@ def register_fence(count: int, kind: RegisterKind = "f32") -> str:
     The overloads for different counts and kinds may stand in one file. `f32` for accumulators, `u32` for packed
     pairs.
     """
-    if not 1 <= count <= limits.MAX_REGISTERS_PER_THREAD:
+    if not 1 <= count <= MAX_REGISTERS:
         raise ValueError(f"a register fence over {count} registers")
     cpp, constraint = ("float", "+f") if kind == "f32" else ("croq::u32", "+r")
     lines = [
