@@ -16,8 +16,7 @@ from croq.diagnostics import Diagnostic, LaunchError, make
 from croq.driver.arrays import ArrayView
 from croq.driver.tensormap import TensorMapSpec, array_faults, spec_faults
 from croq.emit.signature import signature
-from croq.ir.hw import BulkTensorLoad, BulkTensorStore
-from croq.ir.objects import Kernel, Param, TensorMap, View
+from croq.ir.objects import Kernel, Param, TensorMap
 from croq.ir.types import BYTES, FLOATS
 from croq.numbers import MAX_EXTENT
 from croq.sema.symbolic import Dim
@@ -340,14 +339,7 @@ def _grid(state: _State, kernel: Kernel) -> tuple[int, int, int]:
 
 # -------------------------------------------------------------------------------------------------------- effects
 def _param_effects(kernel: Kernel) -> Iterator[tuple[str, Param]]:
-    for op in kernel.walk():
-        for effect in op.effects():
-            if isinstance(effect.target, View) and isinstance(effect.target.root, Param):
-                yield effect.kind, effect.target.root
-        if isinstance(op, BulkTensorStore):
-            yield "write", op.map.param
-        if isinstance(op, BulkTensorLoad):
-            yield "read", op.map.param
+    return ((e.kind, e.root) for e in kernel.effects() if isinstance(e.root, Param))
 
 
 def _kind(value: Any) -> str:

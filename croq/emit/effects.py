@@ -4,39 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from croq.emit.uses import EXPRESSIONS
 from croq.ir.core import Op
-from croq.ir.hw import REGISTER_OPS, Section, SetMaxNReg
-from croq.ir.objects import Fragment, FragRef, Variable
-from croq.ir.scalar import Break, Call, Continue, Cpp, FragDeclare, FragWrite, If, StoreElement, VarDeclare, VarSet
+from croq.ir.objects import Buffer, Fragment, Param, Variable
 
 MEMORY = "memory"  # all of shared and global memory, as one thing
 ANYTHING = "anything"  # stands for every variable and fragment as well
 
-_QUIET = (*EXPRESSIONS, VarDeclare, VarSet, FragWrite, FragDeclare, Break, Continue, SetMaxNReg, Section, If)
-
 
 def written(op: Op) -> frozenset[Any]:
     """What the operation itself writes (its regions apart)."""
-    if isinstance(op, (Call, Cpp)):
+    if op.OPAQUE:
         return frozenset({ANYTHING, MEMORY})
-    found: set[Any] = set()
-    for effect in op.effects():
-        if effect.kind == "write":
-            target = effect.target.frag if isinstance(effect.target, FragRef) else effect.target
-            if isinstance(target, (Variable, Fragment)):
-                found.add(target)
-    if isinstance(op, StoreElement) or not isinstance(op, (*_QUIET, *REGISTER_OPS)):
+    found: set[Any] = {e.root for e in op.own_effects() if e.kind == "write"}
+    if not _quiet(op) or any(isinstance(root, (Buffer, Param)) for root in found):
         found.add(MEMORY)
-    return frozenset(found)
+    return frozenset(root for root in found if isinstance(root, (str, Variable, Fragment)))
+
+
+def _quiet(op: Op) -> bool:
+    """Whether memory is behind it what it was before, but for what its effects say. A loop's rounds are many."""
+    return op.REGISTERS or (op.ORDINARY and op.CONTROL != "loop") or (op.CONTROL == "threads" and op.MEETS is None)
 
 
 def written_with_regions(op: Op) -> frozenset[Any]:
-    found = set(written(op))
-    for region in op.regions():
-        for inner in region.walk():
-            found |= written(inner)
-    return frozenset(found)
+    return frozenset().union(*(written(inner) for inner in op.walk()))
 
 
 def clobbers(writes: frozenset[Any], reads: frozenset[Any]) -> bool:

@@ -107,9 +107,9 @@ def _pointer_params(ops: list[Op]) -> set[int]:
 
 
 def _written_params(op: Op) -> Iterator[Param]:
-    for effect in op.effects():
-        if effect.kind == "write" and isinstance(effect.target, View) and isinstance(effect.target.root, Param):
-            yield effect.target.root
+    for effect in op.own_effects():
+        if effect.kind == "write" and isinstance(effect.target, View) and isinstance(effect.root, Param):
+            yield effect.root
 
 
 def _used_symbols(ops: list[Op]) -> set[str]:

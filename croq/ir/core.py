@@ -10,16 +10,30 @@ derived from those declarations. The kinds a field may have:
     int, str, bool, float, None and tuples of them, Dim                              attributes
 
 Scalars and futures are SSA values. Buffers, fragments, events and mutable variables are named objects that operations
-read and write; `Op.effects()` says which.
+read and write: `Read[View]`, `Write[View]`, `Update[FragRef]` (both) say so of a field, `Op.effects()` of an operation.
+
+What else matters of an operation to those who order, move or follow operations are its traits, class variables that
+`@operation` sets. Passes and consumers ask for them, never for lists of classes.
 """
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from croq.ir.types import ThreadSet
 from croq.sema.symbolic import Dim
@@ -46,6 +60,11 @@ class Object:
     name: str
     span: Span | None = field(repr=False, kw_only=True, default=None)
 
+    @property
+    def root(self) -> Object:
+        """What is touched where this is: itself; what it stands for, of a tensor map."""
+        return self
+
 
 class Composite:
     """An object reference together with operand values: a dataclass of Values, objects and attributes."""
@@ -69,18 +88,37 @@ class Block:
     def walk(self) -> Iterator[Op]:
         """Every operation in the block, outermost first, in program order."""
         for op in list(self.ops):
-            yield op
-            for region in op.regions():
-                yield from region.walk()
+            yield from op.walk()
+
+    def effects(self) -> Iterator[Effect]:
+        for op in list(self.ops):
+            yield from op.effects()
+
+
+# ------------------------------------------------------------------------------------------------------ effects
+Vocabulary = Literal["both", "tile", "hw"]
+Control = Literal["branch", "loop", "exit", "threads", "map"]
+Mechanism = Literal["mbarrier", "named barrier", "event", "future", "bulk group", "commit group"]
+Access = Literal["read", "write", "update"]
+_T = TypeVar("_T")
+Read = Annotated[_T, "read"]
+Write = Annotated[_T, "write"]
+Update = Annotated[_T, "update"]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """`target` is touched; `until_wait` when the touch goes on after issue, until the operation's completion."""
+    """`op` touches `target`; `until`: what ends the touch, where that goes on after the operation."""
 
     kind: Literal["read", "write"]
-    target: Any  # Buffer | Fragment | Param | Variable | View | FragRef
-    until_wait: bool = False
+    target: Any  # Buffer | Fragment | Param | Variable | TensorMap | View | FragRef
+    op: Op
+    until: Mechanism | None = None
+
+    @property
+    def root(self) -> Any:
+        """The parameter, buffer, fragment or variable that the target is, or is a part of."""
+        return self.target.root
 
 
 RESULT_FIELDS = frozenset({"result", "future", "iv", "iterators", "row_iterators"})
@@ -89,8 +127,21 @@ RESULT_FIELDS = frozenset({"result", "future", "iv", "iterators", "row_iterators
 @dataclass(eq=False)
 class Op:
     NAME: ClassVar[str] = ""
-    TILE: ClassVar[bool] = False  # an operation of the tile vocabulary: none may be left after lowering
+    VOCABULARY: ClassVar[Vocabulary] = "both"  # "tile": none may be left after lowering
     PURE: ClassVar[bool] = False  # may be removed when unused, moved and duplicated
+    READS: ClassVar[bool] = False  # gives a value that it reads, and nothing else: may be removed when unused
+    ORDINARY: ClassVar[bool] = False  # of one thread: it computes, branches, accesses memory; orders and starts nothing
+    OPAQUE: ClassVar[bool] = False  # text that the IR does not understand: it may do anything
+    REGISTERS: ClassVar[bool] = False  # works on whole fragments
+    CONTROL: ClassVar[Control | None] = None  # what it does to control flow; "threads": who runs its region
+    ENGINE: ClassVar[Literal["tma", "wgmma"] | None] = None  # which engine it is for: starts it or keeps its books
+    UNTIL: ClassVar[Mechanism | None] = None  # what completes its accesses ("future": if it has one); None: at once
+    ARRIVES: ClassVar[Mechanism | None] = None  # what its arrival counts on
+    WAITS: ClassVar[Mechanism | None] = None  # whose completion its threads wait for
+    MEETS: ClassVar[Literal["warp", "threads", "unit"] | None] = None  # who wait for one another: of a warp, all of op
+    COLLECTIVE: ClassVar[Literal["warp", "warpgroup", "threads"] | None] = None  # who must execute it together
+    ACCESSES: ClassVar[tuple[tuple[str, Access], ...]] = ()  # its fields that are touched
+    REGIONS: ClassVar[tuple[str, ...]] = ()  # its fields that are blocks
 
     span: Span | None = field(kw_only=True, default=None)
     threads: ThreadSet | None = field(kw_only=True, default=None)  # who executes it; None: not analysed or dynamic
@@ -107,13 +158,66 @@ class Op:
                 yield from _values_in(getattr(self, f.name))
 
     def regions(self) -> Iterator[Block]:
-        for f in fields(self):
-            item = getattr(self, f.name)
-            if isinstance(item, Block):
-                yield item
+        for name in self.REGIONS:
+            block = getattr(self, name)
+            if block is not None:
+                yield block
 
-    def effects(self) -> Iterable[Effect]:
-        return ()
+    def walk(self) -> Iterator[Op]:
+        """The operation and every operation inside, outermost first, in program order."""
+        yield self
+        for region in self.regions():
+            yield from region.walk()
+
+    def own_effects(self) -> Iterator[Effect]:
+        """What the operation itself touches: reads, then writes."""
+        until = self.UNTIL if self.UNTIL != "future" or getattr(self, "future", None) is not None else None
+        for kind, others in (("read", ("read", "update")), ("write", ("write", "update"))):
+            for name, access in self.ACCESSES:
+                if access in others:
+                    item = getattr(self, name)
+                    for target in item if isinstance(item, tuple) else (item,):
+                        if not isinstance(target, Value):
+                            yield Effect(kind, target, self, until)  # type: ignore[arg-type]
+
+    def effects(self) -> Iterator[Effect]:
+        """What the operation touches, and every operation inside."""
+        for op in self.walk():
+            yield from op.own_effects()
+
+    # ------------------------------------------------------------------------------------------- what it does to others
+    @property
+    def decided_by(self) -> Value | None:
+        """What decides whether, or how often, its regions run."""
+        if self.CONTROL is None:
+            return None
+        return getattr(self, "condition", None) or getattr(self, "count", None)
+
+    @property
+    def events(self) -> tuple[Any, ...]:
+        """The events that it arrives on, waits for, or lets its bytes count on."""
+        event = getattr(self, "event", None)
+        return (event,) if event is not None else tuple(ref.event for ref in getattr(self, "refs", ()))
+
+    @property
+    def feeds(self) -> tuple[Any, ...]:
+        """Events whose completion depends on it: on its arrival, or on its bytes."""
+        return self.events if self.ARRIVES is not None or self.UNTIL == "mbarrier" else ()
+
+    @property
+    def awaits(self) -> tuple[Any, ...]:
+        """Events whose completion it waits for."""
+        return self.events if self.WAITS is not None else ()
+
+    @property
+    def releases(self) -> bool:
+        """Whether other threads may go on because its threads have come here. A wait for an event lets nobody go on."""
+        return self.ARRIVES is not None or (self.MEETS is not None and not self.awaits)
+
+    @property
+    def collective(self) -> str | None:
+        """COLLECTIVE of this one, where that depends on its attributes."""
+        return self.COLLECTIVE
 
     def map_operands(self, fn: Callable[[Value], Value]) -> None:
         """Replace every operand in place (results and regions are untouched)."""
@@ -128,15 +232,24 @@ _ATTRIBUTES = (int, str, bool, float, NoneType, Dim, Span, ThreadSet)
 
 
 @dataclass_transform(eq_default=False)
-def operation(name: str, *, tile: bool = False, pure: bool = False) -> Callable[[_OpT], _OpT]:
+def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False) -> Callable[[_OpT], _OpT]:
     """Declare an operation class: makes it a dataclass, checks the kind of every field, registers its name."""
 
     def decorate(cls: _OpT) -> _OpT:
         made = dataclass(eq=False)(cls)
-        made.NAME, made.TILE, made.PURE = name, tile, pure
-        for field_name, hint in get_type_hints(made).items():
-            if field_name not in ("NAME", "TILE", "PURE"):
-                _check_kind(name, field_name, hint)
+        made.NAME, made.VOCABULARY, made.PURE = name, vocabulary, pure
+        hints = get_type_hints(made, include_extras=True)
+        touched = []
+        for f in fields(made):
+            hint = hints[f.name]
+            if get_origin(hint) is Annotated:
+                hint, access = get_args(hint)
+                touched.append((f.name, access))
+            _check_kind(name, f.name, hint)
+        made.ACCESSES = tuple(touched)
+        made.REGIONS = tuple(f.name for f in fields(made) if Block in (hints[f.name], *get_args(hints[f.name])))
+        made.ORDINARY |= pure
+        made.READS = "result" in hints and {a for _, a in touched} == {"read"}
         if name in REGISTRY:
             raise TypeError(f"two operations are called {name}")
         REGISTRY[name] = made

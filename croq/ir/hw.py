@@ -6,10 +6,10 @@ in shared memory at `event.offset + 8 * slot`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Literal
 
-from croq.ir.core import Block, Effect, Op, Value, operation
+from croq.ir.core import Block, Effect, Op, Read, Update, Value, Write, operation
 from croq.ir.objects import Event, FragRef, Matrix, Start, TensorMap, View
 
 
@@ -20,6 +20,8 @@ class Section(Op):
 
     `label` is what the source says of it, e.g. `p == 0`.
     """
+
+    CONTROL = "threads"
 
     label: str
     level: Literal["block", "group-4", "group", "thread"]
@@ -36,13 +38,15 @@ class Elect(Op):
     after the warp has reconverged. `warpgroup`: by the first thread of each participating warpgroup.
     """
 
+    CONTROL = "threads"
+
     scope: Literal["set", "warp", "warpgroup"]
     thread: int | None
     body: Block
 
 
 # ------------------------------------------------------------------------------------------------------- barriers
-@operation("mbarrier.init")
+@operation("mbarrier.init", "hw")
 class MbarrierInit(Op):
     """All slots of the event, with `count` expected arrivals. By one thread, before the CTA starts."""
 
@@ -50,46 +54,58 @@ class MbarrierInit(Op):
     count: int
 
 
-@operation("mbarrier.init_fence")
+@operation("mbarrier.init_fence", "hw")
 class MbarrierInitFence(Op):
     """Make initialised barriers visible to the async proxy (and the cluster)."""
 
 
-@operation("mbarrier.arrive")
+@operation("mbarrier.arrive", "hw")
 class MbarrierArrive(Op):
+    ARRIVES = "mbarrier"
+
     event: Event
     slot: Value | None
 
 
-@operation("mbarrier.expect_tx")
+@operation("mbarrier.expect_tx", "hw")
 class MbarrierExpectTx(Op):
     """One arrival, and `bytes` more to be transferred before the phase completes."""
+
+    ENGINE = "tma"
+    ARRIVES = "mbarrier"
 
     event: Event
     slot: Value | None
     bytes: int
 
 
-@operation("mbarrier.wait")
+@operation("mbarrier.wait", "hw")
 class MbarrierWait(Op):
     """Until the phase of `parity` has completed."""
+
+    WAITS = "mbarrier"
 
     event: Event
     slot: Value | None
     parity: Value
 
 
-@operation("named_barrier.sync")
+@operation("named_barrier.sync", "hw")
 class NamedBarrierSync(Op):
     """bar.sync id, count: wait until `count` threads have arrived. `event` is set when it implements one."""
+
+    WAITS = "named barrier"
+    MEETS = "threads"
 
     barrier: int
     count: int
     event: Event | None
 
 
-@operation("named_barrier.arrive")
+@operation("named_barrier.arrive", "hw")
 class NamedBarrierArrive(Op):
+    ARRIVES = "named barrier"
+
     barrier: int
     count: int
     event: Event | None
@@ -99,64 +115,69 @@ class NamedBarrierArrive(Op):
 class CtaSync(Op):
     """bar.sync 0 over the whole CTA."""
 
+    MEETS = "threads"
+
 
 @operation("warp.sync")
 class WarpSync(Op):
-    pass
+    MEETS = "warp"
 
 
-@operation("fence.proxy_async")
+@operation("fence.proxy_async", "hw")
 class ProxyFence(Op):
     """Ordinary accesses to shared memory before it are ordered before the async proxy's after it."""
 
 
 # ------------------------------------------------------------------------------------------------------ copy engine
-@operation("bulk_tensor.load")
+@operation("bulk_tensor.load", "hw")
 class BulkTensorLoad(Op):
     """One TMA instruction: box of `map` at `coords` (innermost first) to `dest`; its bytes count on event[slot].
 
     The box lies at consecutive bytes from `start` on, permuted by the map's swizzle: that must be `dest`.
     """
 
-    map: TensorMap
+    ENGINE = "tma"
+    UNTIL = "mbarrier"
+
+    map: Read[TensorMap]
     coords: tuple[Value, ...]
-    dest: View
+    dest: Write[View]
     start: Start
     event: Event
     slot: Value | None
     evict: Literal["evict_first", "evict_last"] | None
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.dest, True),)
 
-
-@operation("bulk_tensor.store")
+@operation("bulk_tensor.store", "hw")
 class BulkTensorStore(Op):
     """`source` lies from `start` on, as the destination of a load does."""
 
-    map: TensorMap
+    ENGINE = "tma"
+    UNTIL = "bulk group"
+
+    map: Write[TensorMap]
     coords: tuple[Value, ...]
-    source: View
+    source: Read[View]
     start: Start
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.source, True),)
 
-
-@operation("bulk.commit")
+@operation("bulk.commit", "hw")
 class BulkCommit(Op):
-    pass
+    ENGINE = "tma"
 
 
-@operation("bulk.wait")
+@operation("bulk.wait", "hw")
 class BulkWait(Op):
     """Until at most `depth` of this thread's bulk groups are pending; `read`: pending only in reading their source."""
+
+    ENGINE = "tma"
+    WAITS = "bulk group"
 
     depth: int
     read: bool
 
 
-@operation("copy_tile")
+@operation("copy_tile", "hw")
 class CopyTile(Op):
     """The threads of the operation copy `source` to `dest` together, `vector` bytes a step, zeros where source ends.
 
@@ -165,9 +186,11 @@ class CopyTile(Op):
     `cp.async`, waited for at the end. `unroll`: steps of a thread in one piece of code.
     """
 
-    source: View
+    COLLECTIVE = "threads"
+
+    source: Read[View]
     source_checked: tuple[int, ...]
-    dest: View
+    dest: Write[View]
     dest_checked: tuple[int, ...]
     vector: int
     rank_base: int
@@ -175,33 +198,32 @@ class CopyTile(Op):
     asynchronous: bool
     unroll: int
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.source), Effect("write", self.dest))
 
-
-@operation("fill_tile")
+@operation("fill_tile", "hw")
 class FillTile(Op):
     """`vector` bytes a step; without a slot all slots of an array, and what lies between them."""
 
-    dest: View
+    COLLECTIVE = "threads"
+
+    dest: Write[View]
     value: Value
     vector: int
     rank_base: int
     count: int
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.dest),)
-
 
 # ----------------------------------------------------------------------------------------------------- tensor cores
-@operation("wgmma.fence")
+@operation("wgmma.fence", "hw")
 class WgmmaFence(Op):
     """Orders register accesses before it with the WGMMAs after it. `frags`: what ordinary code touched."""
+
+    ENGINE = "wgmma"
+    COLLECTIVE = "warpgroup"
 
     frags: tuple[FragRef, ...]
 
 
-@operation("wgmma.issue")
+@operation("wgmma.issue", "hw")
 class WgmmaIssue(Op):
     """All instructions of acc (+)= a * b: for each 64-row block and each step of `k_step` along K one m64nNk.
 
@@ -210,10 +232,14 @@ class WgmmaIssue(Op):
     `accumulate` False: the first K-step of each row block overwrites acc.
     """
 
-    acc: FragRef
-    a: View | FragRef
+    ENGINE = "wgmma"
+    UNTIL = "commit group"
+    COLLECTIVE = "warpgroup"
+
+    acc: Update[FragRef]
+    a: Read[View | FragRef]
     a_matrix: Matrix | None
-    b: View
+    b: Read[View]
     b_matrix: Matrix | None
     m: int
     n: int
@@ -223,24 +249,29 @@ class WgmmaIssue(Op):
     b_transposed: bool
     accumulate: bool
 
-    def effects(self) -> Iterable[Effect]:
-        yield Effect("read", self.a, True)
-        yield Effect("read", self.b, True)
-        if self.accumulate:
-            yield Effect("read", self.acc, True)
-        yield Effect("write", self.acc, True)
+    def own_effects(self) -> Iterator[Effect]:
+        for effect in super().own_effects():
+            if self.accumulate or effect.kind == "write" or effect.target is not self.acc:
+                yield effect
 
 
-@operation("wgmma.commit")
+@operation("wgmma.commit", "hw")
 class WgmmaCommit(Op):
     """Closes a commit group; `future` names it, where the source does."""
+
+    ENGINE = "wgmma"
+    COLLECTIVE = "warpgroup"
 
     future: Value | None
 
 
-@operation("wgmma.wait")
+@operation("wgmma.wait", "hw")
 class WgmmaWait(Op):
     """Until at most `depth` commit groups are pending. `frags`: whose registers are safe from here on."""
+
+    ENGINE = "wgmma"
+    WAITS = "commit group"
+    COLLECTIVE = "warpgroup"
 
     depth: int
     futures: tuple[Value, ...]
@@ -248,41 +279,44 @@ class WgmmaWait(Op):
 
 
 # --------------------------------------------------------------------------------------------------------- registers
-@operation("setmaxnreg")
+@operation("setmaxnreg", "hw")
 class SetMaxNReg(Op):
+    COLLECTIVE = "warpgroup"
+
     direction: Literal["inc", "dec"]
     count: int
 
 
-@operation("reg.fill")
+@operation("reg.fill", "hw")
 class RegFill(Op):
     """Every register of the fragment (value is converted already)."""
 
-    frag: FragRef
+    REGISTERS = True
+
+    frag: Write[FragRef]
     value: Value
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.frag),)
 
-
-@operation("reg.copy")
+@operation("reg.copy", "hw")
 class RegCopy(Op):
     """Same layout and type."""
 
-    dest: FragRef
-    source: FragRef
+    REGISTERS = True
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.source), Effect("write", self.dest))
+    dest: Write[FragRef]
+    source: Read[FragRef]
 
 
-@operation("reg.map")
+@operation("reg.map", "hw")
 class RegMap(Op):
     """`row_body` for each row register of the domain (2-D domains only), then `body` for each register.
 
     Iterator values are the logical coordinates of the register. A 2-D fragment is accessed at (i, j), a 1-D one at (i).
     `row_iterators` are the iterators of `row_body`. `guard`: the layout has registers that hold nothing.
     """
+
+    CONTROL = "map"
+    REGISTERS = True
 
     domain: FragRef
     row_iterators: tuple[Value, ...]
@@ -292,31 +326,30 @@ class RegMap(Op):
     guard: bool
 
 
-@operation("reg.reduce_row")
+@operation("reg.reduce_row", "hw")
 class RegReduceRow(Op):
     """dest's row register = max or sum over this thread's registers of the row."""
 
+    REGISTERS = True
+
     kind: Literal["max", "sum"]
-    dest: FragRef
-    source: FragRef
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.source), Effect("write", self.dest))
+    dest: Write[FragRef]
+    source: Read[FragRef]
 
 
-@operation("reg.shuffle_reduce")
+@operation("reg.shuffle_reduce", "hw")
 class RegShuffleReduce(Op):
     """Each register becomes the max or sum over the `lanes` neighbouring lanes (a power of two) that hold the row."""
 
+    REGISTERS = True
+    COLLECTIVE = "warp"
+
     kind: Literal["max", "sum"]
-    frag: FragRef
+    frag: Update[FragRef]
     lanes: int
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.frag), Effect("write", self.frag))
 
-
-@operation("reg.store")
+@operation("reg.store", "hw")
 class RegStore(Op):
     """The fragment to a view, converted. `method`: `stmatrix` for 16-bit shared tiles, else element stores.
 
@@ -324,14 +357,14 @@ class RegStore(Op):
     `pairs`: columns 2i and 2i + 1 are written at once, and checked by the first.
     """
 
-    frag: FragRef
-    dest: View
+    REGISTERS = True
+
+    frag: Read[FragRef]
+    dest: Write[View]
     method: Literal["stmatrix", "store"]
     checked: tuple[int, ...]
     pairs: bool
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.frag), Effect("write", self.dest))
-
-
-REGISTER_OPS = (RegFill, RegCopy, RegMap, RegReduceRow, RegShuffleReduce, RegStore)
+    @property
+    def collective(self) -> str | None:
+        return "warp" if self.method == "stmatrix" else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from croq.ir.core import Block, Composite, Object, Value
+from croq.ir.core import Block, Composite, Effect, Object, Value
 from croq.ir.types import BYTES, ThreadSet
 from croq.sema.symbolic import COMPARE, Dim
 from croq.source import SourceFile
@@ -164,6 +164,10 @@ class TensorMap(Object):
     loads_per_tile: int = 1
     why: str = ""
 
+    @property
+    def root(self) -> Param:
+        return self.param
+
 
 @dataclass(eq=False)
 class Requirement(Object):
@@ -240,6 +244,10 @@ class FragRef(Composite):
 
     frag: Fragment
     slot: Value | int | None = None
+
+    @property
+    def root(self) -> Fragment:
+        return self.frag
 
 
 @dataclass(frozen=True)
@@ -339,6 +347,9 @@ class Kernel:
 
     def walk(self) -> Iterator[Any]:
         return self.body.walk()
+
+    def effects(self) -> Iterator[Effect]:
+        return self.body.effects()
 
 
 @dataclass(eq=False)

@@ -119,8 +119,8 @@ def constant(value: Value) -> Number | None:
     return value.op.value if isinstance(value.op, Const) else None
 
 
-def remove_dead(block: Block, also: tuple[type[Op], ...] = ()) -> None:
-    """Remove pure operations (and those of the classes `also`) whose results nothing uses.
+def remove_dead(block: Block, also: Callable[[Op], bool] = lambda op: False) -> None:
+    """Remove pure operations (and those that `also` says may go) whose results nothing uses.
 
     `block` must hold every use of the values that it defines.
     """
@@ -131,12 +131,12 @@ def remove_dead(block: Block, also: tuple[type[Op], ...] = ()) -> None:
     _sweep(block, counts, also)
 
 
-def _sweep(block: Block, counts: dict[Value, int], also: tuple[type[Op], ...]) -> None:
+def _sweep(block: Block, counts: dict[Value, int], also: Callable[[Op], bool]) -> None:
     kept: list[Op] = []
     for op in reversed(block.ops):
         for region in reversed(list(op.regions())):
             _sweep(region, counts, also)
-        removable = op.PURE or isinstance(op, also)
+        removable = op.PURE or also(op)
         if removable and not any(counts.get(value) for value in op.results()):
             for value in op.operands():
                 counts[value] -= 1

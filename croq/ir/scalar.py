@@ -5,10 +5,9 @@ Integers are two's complement of their type's width and wrap; what the operators
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
-from croq.ir.core import Block, Effect, Op, Value, operation
+from croq.ir.core import Block, Op, Read, Update, Value, Write, operation
 from croq.ir.objects import Fragment, FragRef, Variable, View
 
 
@@ -103,76 +102,72 @@ class Math(Op):
 class LoadElement(Op):
     """One element of a view, at indices relative to the view's kept dimensions."""
 
-    view: View
+    ORDINARY = True
+
+    view: Read[View]
     indices: tuple[Value, ...]
     result: Value
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.view),)
 
 
 @operation("store_element")
 class StoreElement(Op):
-    view: View
+    ORDINARY = True
+
+    view: Write[View]
     indices: tuple[Value, ...]
     value: Value
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.view),)
 
 
 @operation("frag_read")
 class FragRead(Op):
     """Inside a map: the element of the fragment at the map's iterators (all of them, or only the row)."""
 
-    frag: FragRef
+    ORDINARY = True
+
+    frag: Read[FragRef]
     indices: tuple[Value, ...]
     result: Value
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.frag),)
 
 
 @operation("frag_write")
 class FragWrite(Op):
-    frag: FragRef
+    ORDINARY = True
+
+    frag: Write[FragRef]
     indices: tuple[Value, ...]
     value: Value
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.frag),)
 
 
 @operation("var.declare")
 class VarDeclare(Op):
-    var: Variable
-    init: Value
+    ORDINARY = True
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.var),)
+    var: Write[Variable]
+    init: Value
 
 
 @operation("var.get")
 class VarGet(Op):
-    var: Variable
-    result: Value
+    ORDINARY = True
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.var),)
+    var: Read[Variable]
+    result: Value
 
 
 @operation("var.set")
 class VarSet(Op):
-    var: Variable
-    value: Value
+    ORDINARY = True
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.var),)
+    var: Write[Variable]
+    value: Value
 
 
 @operation("for")
 class For(Op):
     """`iv` runs 0 .. count-1; count is evaluated once, and a count below 1 means no iteration."""
+
+    CONTROL = "loop"
+    ORDINARY = True
 
     iv: Value
     count: Value
@@ -183,6 +178,9 @@ class For(Op):
 class While(Op):
     """`head` computes `condition` (a value defined in it) before each iteration."""
 
+    CONTROL = "loop"
+    ORDINARY = True
+
     head: Block
     condition: Value
     body: Block
@@ -190,6 +188,9 @@ class While(Op):
 
 @operation("if")
 class If(Op):
+    CONTROL = "branch"
+    ORDINARY = True
+
     condition: Value
     then: Block
     otherwise: Block | None
@@ -197,33 +198,33 @@ class If(Op):
 
 @operation("break")
 class Break(Op):
-    pass
+    CONTROL = "exit"
+    ORDINARY = True
 
 
 @operation("continue")
 class Continue(Op):
-    pass
+    CONTROL = "exit"
+    ORDINARY = True
 
 
 @operation("call")
 class Call(Op):
     """A call of a C++ device function; fragments and data decay to pointers."""
 
+    OPAQUE = True
+
     callee: str
     template_args: tuple[str, ...]
-    args: tuple[Value | FragRef | View, ...]
+    args: Update[tuple[Value | FragRef | View, ...]]
     result: Value | None
-
-    def effects(self) -> Iterable[Effect]:
-        for arg in self.args:
-            if not isinstance(arg, Value):
-                yield Effect("read", arg)
-                yield Effect("write", arg)
 
 
 @operation("cpp")
 class Cpp(Op):
     """Text emitted verbatim; the simulator cannot run it."""
+
+    OPAQUE = True
 
     text: str
 
@@ -231,5 +232,7 @@ class Cpp(Op):
 @operation("frag.declare")
 class FragDeclare(Op):
     """Where the fragment's registers come to life; its contents are undefined until written."""
+
+    REGISTERS = True
 
     frag: Fragment

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
-from croq.ir.core import Block, Effect, Op, Value, operation
+from croq.ir.core import Block, Op, Read, Update, Value, Write, operation
 from croq.ir.objects import Event, EventRef, FragRef, View
 
 
-@operation("scope", tile=True)
+@operation("scope", "tile")
 class Scope(Op):
     """Code of an inner `parallel`: executed by every unit of `level`; collective operations inside act per unit.
 
@@ -17,16 +16,20 @@ class Scope(Op):
     collective operations.
     """
 
+    CONTROL = "threads"
+
     level: Literal["group-4", "group", "thread"]
     body: Block
 
 
-@operation("role", tile=True)
+@operation("role", "tile")
 class Role(Op):
     """`inthreads`: the body runs on the threads that satisfy the condition; not `is_async`: all join afterwards.
 
     `label` is the condition in the source's words.
     """
+
+    CONTROL = "threads"
 
     label: str
     condition: Value
@@ -34,179 +37,180 @@ class Role(Op):
     body: Block
 
 
-@operation("tma.load", tile=True)
+@operation("tma.load", "tile")
 class TmaLoad(Op):
     """Global to shared by the copy engine. Without `future` (synchronous) it is complete when the statement ends."""
 
-    source: View
-    dest: View
+    ENGINE = "tma"
+    UNTIL = "future"
+
+    source: Read[View]
+    dest: Write[View]
     evict: Literal["evict_first", "evict_last"] | None
     future: Value | None
 
-    def effects(self) -> Iterable[Effect]:
-        later = self.future is not None
-        return (Effect("read", self.source, later), Effect("write", self.dest, later))
 
-
-@operation("tma.store", tile=True)
+@operation("tma.store", "tile")
 class TmaStore(Op):
     """Shared to global by the copy engine; `source` may be reused when the statement ends (no `future`)."""
 
-    source: View
-    dest: View
+    ENGINE = "tma"
+    UNTIL = "future"
+
+    source: Read[View]
+    dest: Write[View]
     future: Value | None
 
-    def effects(self) -> Iterable[Effect]:
-        later = self.future is not None
-        return (Effect("read", self.source, later), Effect("write", self.dest, later))
 
-
-@operation("dma.copy", tile=True)
+@operation("dma.copy", "tile")
 class DmaCopy(Op):
     """Cooperative copy by all threads of the unit; with `future`, completion is a wait away."""
 
-    source: View
-    dest: View
+    UNTIL = "future"
+    COLLECTIVE = "threads"
+
+    source: Read[View]
+    dest: Write[View]
     future: Value | None
 
-    def effects(self) -> Iterable[Effect]:
-        later = self.future is not None
-        return (Effect("read", self.source, later), Effect("write", self.dest, later))
 
-
-@operation("mma", tile=True)
+@operation("mma", "tile")
 class Mma(Op):
     """acc += a * b. b is [N, K] for `b_layout` "row" (K contiguous), [K, N] for "col". No `future`: synchronous."""
 
+    ENGINE = "wgmma"
+    UNTIL = "future"
+    COLLECTIVE = "warpgroup"
+
     a_layout: Literal["row", "col"]
     b_layout: Literal["row", "col"]
-    acc: FragRef
-    a: View | FragRef
-    b: View
+    acc: Update[FragRef]
+    a: Read[View | FragRef]
+    b: Read[View]
     future: Value | None
 
-    def effects(self) -> Iterable[Effect]:
-        later = self.future is not None
-        return (
-            Effect("read", self.a, later),
-            Effect("read", self.b, later),
-            Effect("read", self.acc, later),
-            Effect("write", self.acc, later),
-        )
 
-
-@operation("frag.fill", tile=True)
+@operation("frag.fill", "tile")
 class FragFill(Op):
-    frag: FragRef
+    REGISTERS = True
+
+    frag: Write[FragRef]
     value: Value
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.frag),)
 
-
-@operation("frag.map", tile=True)
+@operation("frag.map", "tile")
 class FragMap(Op):
     """`apply`: the body runs once for each element of `domain`, by the thread that owns it."""
+
+    CONTROL = "map"
+    REGISTERS = True
 
     domain: FragRef
     iterators: tuple[Value, ...]
     body: Block
 
 
-@operation("frag.reduce", tile=True)
+@operation("frag.reduce", "tile")
 class FragReduce(Op):
     """dest[i] = max or sum over j of source[i, j], complete and in every thread that holds row i."""
 
+    REGISTERS = True
+    COLLECTIVE = "warp"
+
     kind: Literal["max", "sum"]
-    dest: FragRef
-    source: FragRef
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.source), Effect("write", self.dest))
+    dest: Write[FragRef]
+    source: Read[FragRef]
 
 
-@operation("frag.all_reduce", tile=True)
+@operation("frag.all_reduce", "tile")
 class FragAllReduce(Op):
     """Combine the partial values that the threads holding a row have of it; all get the result."""
 
+    REGISTERS = True
+    COLLECTIVE = "warp"
+
     kind: Literal["max", "sum"]
-    frag: FragRef
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.frag), Effect("write", self.frag))
+    frag: Update[FragRef]
 
 
-@operation("frag.copy", tile=True)
+@operation("frag.copy", "tile")
 class FragCopy(Op):
-    dest: FragRef
-    source: FragRef
+    REGISTERS = True
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.source), Effect("write", self.dest))
+    dest: Write[FragRef]
+    source: Read[FragRef]
 
 
-@operation("frag.store", tile=True)
+@operation("frag.store", "tile")
 class FragStore(Op):
     """`mma.store`: the fragment to a shared or global view, converted to its element type."""
 
-    frag: FragRef
-    dest: View
+    REGISTERS = True
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("read", self.frag), Effect("write", self.dest))
+    frag: Read[FragRef]
+    dest: Write[View]
 
 
-@operation("buffer.fill", tile=True)
+@operation("buffer.fill", "tile")
 class BufferFill(Op):
     """All elements of a buffer (every slot) get `value`, by the threads of the unit."""
 
-    dest: View
+    COLLECTIVE = "threads"
+
+    dest: Write[View]
     value: Value
 
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.dest),)
 
-
-@operation("event.wait", tile=True)
+@operation("event.wait", "tile")
 class EventWait(Op):
+    WAITS = "event"
+
     refs: tuple[EventRef, ...]
 
 
-@operation("event.trigger", tile=True)
+@operation("event.trigger", "tile")
 class EventTrigger(Op):
     """With `after`, the completion of those TMA loads is the only arrival."""
+
+    ARRIVES = "event"
 
     refs: tuple[EventRef, ...]
     after: tuple[Value, ...]
 
 
-@operation("future.wait", tile=True)
+@operation("future.wait", "tile")
 class FutureWait(Op):
+    WAITS = "future"
+
     futures: tuple[Value, ...]
 
 
-@operation("setreg", tile=True)
+@operation("setreg", "tile")
 class SetReg(Op):
+    COLLECTIVE = "warpgroup"
+
     direction: Literal["inc", "dec"]
     count: int
 
 
-@operation("sync", tile=True)
+@operation("sync", "tile")
 class Sync(Op):
     """A barrier of the threads of the unit."""
+
+    MEETS = "unit"
 
     level: Literal["block", "group-4", "group"]
 
 
-@operation("tma.issue", tile=True)
+@operation("tma.issue", "tile")
 class TmaIssue(Op):
     """A TMA load whose completion is bound to a barrier: what the events pass leaves for the moves pass."""
 
-    source: View
-    dest: View
+    ENGINE = "tma"
+    UNTIL = "mbarrier"
+
+    source: Read[View]
+    dest: Write[View]
     evict: Literal["evict_first", "evict_last"] | None
     event: Event
     slot: Value | None
-
-    def effects(self) -> Iterable[Effect]:
-        return (Effect("write", self.dest, True),)

@@ -75,13 +75,13 @@ class _Checker:
         return visible
 
     def _op(self, op: Op, visible: set[Value], alive: set[Object], in_loop: bool) -> None:
-        if self.stage == "hw" and op.TILE:
+        if self.stage == "hw" and op.VOCABULARY == "tile":
             self.fault(op, f"tile operation `{op.NAME}` is left")
         if self.stage == "hw" and isinstance(op, hw.WgmmaIssue):
             for operand, matrix in ((op.a, op.a_matrix), (op.b, op.b_matrix)):
                 if isinstance(operand, View) != (matrix is not None):
                     self.fault(op, "an operand in shared memory without descriptors, or one in registers with them")
-        if isinstance(op, scalar.Break | scalar.Continue) and not in_loop:
+        if op.CONTROL == "exit" and not in_loop:
             self.fault(op, f"`{op.NAME}` outside a loop")
         late = {op.condition} if isinstance(op, scalar.While) else set()  # comes out of its own head
         for value in op.operands():
@@ -102,7 +102,7 @@ class _Checker:
         return iter(()) if found is None else found(op, self.kernel.target)
 
     def _regions(self, op: Op, visible: set[Value], alive: set[Object], in_loop: bool) -> None:
-        in_loop = in_loop or isinstance(op, scalar.For | scalar.While)
+        in_loop = in_loop or op.CONTROL == "loop"
         inner = set(visible)
         for info in op_fields(type(op)):
             item = getattr(op, info.name)

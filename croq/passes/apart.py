@@ -6,9 +6,8 @@ Not the coordinates of `apply`, which every warpgroup runs through alike.
 from __future__ import annotations
 
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import Section
 from croq.ir.objects import Fragment, FragRef, Kernel
-from croq.ir.scalar import Call, FragRead, If, ThreadIndex, VarGet
+from croq.ir.scalar import Call, FragRead, ThreadIndex, VarGet
 from croq.ir.tile import Mma
 from croq.passes.threads import ThreadAnalysis
 
@@ -34,14 +33,15 @@ class Apart:
     def _collect(self, block: Block, apart: bool) -> None:
         for op in block.ops:
             if apart or self._op(op):
-                self._fragments.update(e.target.frag for e in op.effects() if _writes_fragment(e.kind, e.target))
-            condition = op.condition if isinstance(op, (If, Section)) else None
+                written = (e.root for e in op.own_effects() if e.kind == "write")
+                self._fragments.update(root for root in written if isinstance(root, Fragment))
+            condition = op.decided_by if op.CONTROL in ("branch", "threads") else None
             for region in op.regions():
                 self._collect(region, apart or (condition is not None and self._value(condition)))
 
     def _op(self, op: Op) -> bool:
-        read = [e.target.frag for e in op.effects() if e.kind == "read" and isinstance(e.target, FragRef)]
-        return any(frag in self._fragments for frag in read) or any(self._value(v) for v in op.operands())
+        read = any(e.root in self._fragments for e in op.own_effects() if e.kind == "read")
+        return read or any(self._value(v) for v in op.operands())
 
     def _value(self, value: Value) -> bool:
         if value not in self._values:
@@ -57,7 +57,3 @@ class Apart:
         if isinstance(op, FragRead) and op.frag.frag in self._fragments:
             return True
         return isinstance(op, (ThreadIndex, Call)) or any(self._value(operand) for operand in op.operands())
-
-
-def _writes_fragment(kind: str, target: object) -> bool:
-    return kind == "write" and isinstance(target, FragRef)

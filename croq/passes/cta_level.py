@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from croq.ir.core import Block, Op
 from croq.ir.objects import Buffer, FragRef, Kernel, View
-from croq.ir.scalar import Call, For, StoreElement, While
+from croq.ir.scalar import Call, StoreElement
 from croq.ir.tile import DmaCopy, EventTrigger, Scope, TmaLoad, TmaStore
 
 
@@ -50,7 +50,7 @@ class CtaAccesses:
             if touched:
                 self.accesses.append((op, touched))
             for region in op.regions():
-                self._index(region, loops | {op} if isinstance(op, (For, While)) else loops)
+                self._index(region, loops | {op} if op.CONTROL == "loop" else loops)
 
     def enter(self, scope: Op) -> bool:
         """Whether an access of the CTA's own code may come before the scope, with no barrier in between."""
@@ -80,5 +80,5 @@ class CtaAccesses:
 def _shared(op: Op) -> frozenset[Buffer]:
     if isinstance(op, (DmaCopy, TmaLoad, TmaStore)):
         return frozenset()
-    roots = [effect.target.root for effect in op.effects() if isinstance(effect.target, View)]
+    roots = (effect.root for effect in op.own_effects())
     return frozenset(root for root in roots if isinstance(root, Buffer) and root.storage == "shared")

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
-from croq.ir.hw import BulkTensorStore, BulkWait, Elect, RegMap, Section
+from croq.ir.hw import BulkTensorStore, BulkWait, Elect, Section
 from croq.ir.objects import Buffer, Kernel, Param, View
-from croq.ir.scalar import For, While
-from croq.ir.tile import FragMap, TmaIssue, TmaStore
+from croq.ir.tile import TmaIssue, TmaStore
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
 
@@ -33,15 +32,13 @@ class Touches:
     ) -> None:
         for op in block.ops:
             self.loops[op], self.homes[op], self.anchors[op] = loops, home, anchor or op
-            for effect in op.effects():
+            for effect in op.own_effects():
                 if isinstance(effect.target, View):
-                    self.by_root.setdefault(effect.target.root, []).append((op, effect.kind))
-            if isinstance(op, TmaIssue):
-                self.by_root.setdefault(op.source.root, []).append((op, "read"))
-            inner = loops | {op} if isinstance(op, (For, While)) else loops
+                    self.by_root.setdefault(effect.root, []).append((op, effect.kind))
+            inner = loops | {op} if op.CONTROL == "loop" else loops
             inside = (op.body, op.threads) if isinstance(op, Section) and not loops else home
             for region in op.regions():
-                self._index(region, inner, inside, op if isinstance(op, (FragMap, RegMap)) else anchor)
+                self._index(region, inner, inside, op if op.CONTROL == "map" else anchor)
 
     def precedes(self, first: Op, second: Op) -> bool:
         """Whether `first` may be executed before `second`: it stands before it, or a loop repeats both."""
@@ -123,4 +120,4 @@ class Drains:
 
 
 def _has_store(op: Op) -> bool:
-    return any(isinstance(inner, BulkTensorStore) for region in op.regions() for inner in region.walk())
+    return any(isinstance(inner, BulkTensorStore) for inner in op.walk())

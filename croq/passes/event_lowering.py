@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import (
@@ -244,7 +242,7 @@ class EventLowering:
         """The trigger's slot and order as of the load, which stands before it in the same block (rule A-21)."""
         between = block.ops[position : block.ops.index(trigger)]
         defined = {value: op for op in between for value in op.results()}
-        changed = {inner.var for op in between for inner in _self_and_nested(op) if isinstance(inner, VarSet)}
+        changed = {inner.var for op in between for inner in op.walk() if isinstance(inner, VarSet)}
         copied: dict[Value, Value] = {}
 
         def bring(value: Value) -> Value:
@@ -283,7 +281,7 @@ def _used_before(kernel: Kernel, sites: Sites) -> set[TmaLoad]:
     found = {op for op in sites.own_load.values() if sites.places[op].in_loop}
     touched: dict[object, list[Op]] = {}
     for op in kernel.walk():
-        views = {effect.target.root for effect in op.effects() if isinstance(effect.target, View)}
+        views = {effect.root for effect in op.own_effects() if isinstance(effect.target, View)}
         if isinstance(op, TmaLoad) and sites.loads[op].trigger is None:
             earlier = touched.get(op.dest.root, [])
             if any(o.threads is None or op.threads is None or len(o.threads & op.threads) for o in earlier):
@@ -291,9 +289,3 @@ def _used_before(kernel: Kernel, sites: Sites) -> set[TmaLoad]:
         for root in views:
             touched.setdefault(root, []).append(op)
     return found
-
-
-def _self_and_nested(op: Op) -> Iterator[Op]:
-    yield op
-    for region in op.regions():
-        yield from region.walk()

@@ -9,7 +9,6 @@ from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Section
 from croq.ir.objects import Event, Kernel, View
-from croq.ir.scalar import For, While
 from croq.ir.tile import DmaCopy, EventTrigger, EventWait, FutureWait, TmaLoad, TmaStore
 from croq.ir.types import BYTES, ThreadSet
 
@@ -36,7 +35,7 @@ class Place:
         """The place of the code in the operation's regions."""
         if isinstance(op, Section) and op.role and self == Place():
             return Place(op)
-        return Place(self.section, self.in_loop or isinstance(op, (For, While)))
+        return Place(self.section, self.in_loop or op.CONTROL == "loop")
 
 
 @dataclass

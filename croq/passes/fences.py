@@ -17,26 +17,19 @@ Needs: moves, mma, events. Adds fences and those barriers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from croq.diagnostics import Sink
-from croq.ir.core import Block, Op
+from croq.ir.core import Block, Effect, Op
 from croq.ir.hw import (
-    BulkTensorLoad,
-    BulkTensorStore,
-    CtaSync,
     Elect,
-    MbarrierArrive,
-    NamedBarrierArrive,
-    NamedBarrierSync,
     ProxyFence,
     Section,
-    WarpSync,
     WgmmaFence,
-    WgmmaIssue,
 )
-from croq.ir.objects import Buffer, Kernel, Param, View
+from croq.ir.objects import Buffer, Kernel, Param
 from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
@@ -51,24 +44,23 @@ class Fences(Pass):
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _reject_global_handover(kernel, sink)
-        _Flow(kernel, sink, _used_by_async_proxy(kernel)).block(kernel.body, {})
+        _Flow(kernel, sink, async_buffers(kernel.effects())).block(kernel.body, {})
 
 
 def _reject_global_handover(kernel: Kernel, sink: Sink) -> None:
     """P5."""
-    loads = {op.map.param: op for op in kernel.walk() if isinstance(op, BulkTensorLoad)}
-    for op in kernel.walk():
-        for effect in op.effects():
-            root = effect.target.root if isinstance(effect.target, View) else None
-            if effect.kind == "write" and isinstance(root, Param) and root in loads:
-                sink.error(
-                    "E-2108",
-                    op.span,
-                    f"`{root.name}` is written by ordinary stores and loaded by TMA in one kernel",
-                    labels=[(span, "loaded here") for span in [loads[root].span] if span is not None],
-                    notes=["croq does not order ordinary stores to global memory against the copy engine's loads"],
-                    hint="load it by `dma.copy`, store it by `tma.copy` from shared memory, or use two kernels",
-                )
+    loads = {e.root: e.op for e in kernel.effects() if e.until and e.kind == "read" and isinstance(e.root, Param)}
+    for effect in kernel.effects():
+        if effect.kind == "write" and effect.until is None and effect.root in loads:
+            loaded = loads[effect.root].span
+            sink.error(
+                "E-2108",
+                effect.op.span,
+                f"`{effect.root.name}` is written by ordinary stores and loaded by TMA in one kernel",
+                labels=[(loaded, "loaded here")] if loaded is not None else [],
+                notes=["croq does not order ordinary stores to global memory against the copy engine's loads"],
+                hint="load it by `dma.copy`, store it by `tma.copy` from shared memory, or use two kernels",
+            )
 
 
 @dataclass
@@ -96,10 +88,11 @@ class _Flow:
 
     def before(self, op: Op, following: list[Op], state: State) -> list[Op]:
         """P2, P3: what goes in front of `op`. The threads of `op` have nothing unfenced behind it."""
-        reads = _operands(following[0]) if isinstance(op, WgmmaFence) and following else set()
+        reads = async_buffers(following[0].effects()) if isinstance(op, WgmmaFence) and following else set()
         unfenced = {buffer for buffer, writers in state.items() if _meet(writers, op.threads)}
-        starts = _moved(op) if isinstance(op, Elect) else set()
-        if not unfenced or not (_is_release(op) or unfenced & (reads | starts)):
+        parts = list(op.walk()) if isinstance(op, Elect) else [op]
+        starts = async_buffers(effect for part in parts if part.ENGINE == "tma" for effect in part.own_effects())
+        if not unfenced or not (any(part.releases for part in parts) or unfenced & (reads | starts)):
             return []
         for buffer in unfenced:
             _remove(state, buffer, op.threads)
@@ -125,15 +118,14 @@ class _Flow:
         after = state
         for region in op.regions():
             after = self.block(region, after) or {}
-        for effect in op.effects():
-            if effect.kind == "write" and not effect.until_wait and isinstance(effect.target, View):
-                self.write(effect.target, op.threads, after)
+        for effect in op.own_effects():
+            if effect.kind == "write" and effect.until is None and effect.root in self.relevant:
+                self.write(effect.root, op.threads, after)
         return after
 
-    def write(self, view: View, threads: ThreadSet | None, state: State) -> None:
-        if isinstance(view.root, Buffer) and view.root in self.relevant:
-            before = state.get(view.root, ThreadSet(()))
-            state[view.root] = None if before is None or threads is None else before | threads
+    def write(self, buffer: Buffer, threads: ThreadSet | None, state: State) -> None:
+        before = state.get(buffer, ThreadSet(()))
+        state[buffer] = None if before is None or threads is None else before | threads
 
     def loop(self, op: For | While, state: State) -> State | None:
         inserting, self.inserting = self.inserting, False
@@ -177,29 +169,6 @@ def _remove(state: State, buffer: Buffer, threads: ThreadSet | None) -> None:
         del state[buffer]
 
 
-def _is_release(op: Op) -> bool:
-    if isinstance(op, NamedBarrierSync):
-        return op.event is None
-    if isinstance(op, Elect):
-        return any(isinstance(inner, MbarrierArrive) for inner in op.body.walk())
-    return isinstance(op, (CtaSync, NamedBarrierArrive, MbarrierArrive, WarpSync))
-
-
-def _operands(op: Op) -> set[Buffer]:
-    views = (op.a, op.b) if isinstance(op, WgmmaIssue) else ()
-    return {view.root for view in views if isinstance(view, View) and isinstance(view.root, Buffer)}
-
-
-def _moved(op: Op) -> set[Buffer]:
-    """Buffers that TMA instructions of an elected thread move from or to."""
-    moves = [inner for region in op.regions() for inner in region.walk()]
-    views = [m.source for m in moves if isinstance(m, BulkTensorStore)]
-    views += [m.dest for m in moves if isinstance(m, BulkTensorLoad)]
-    return {view.root for view in views if isinstance(view.root, Buffer)}
-
-
-def _used_by_async_proxy(kernel: Kernel) -> set[Buffer]:
-    found = _moved(Section("", "block", False, None, kernel.body))
-    for op in kernel.walk():
-        found |= _operands(op)
-    return found
+def async_buffers(effects: Iterable[Effect]) -> set[Buffer]:
+    """P1: buffers that the copy engine or the tensor cores touch."""
+    return {effect.root for effect in effects if effect.until is not None and isinstance(effect.root, Buffer)}

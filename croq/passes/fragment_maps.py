@@ -14,7 +14,6 @@ from croq.ir.hw import RegMap
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, Variable, View
 from croq.ir.rewrite import Builder, clone_block, fresh_value, remove_dead
 from croq.ir.scalar import (
-    For,
     FragDeclare,
     FragRead,
     FragWrite,
@@ -24,13 +23,10 @@ from croq.ir.scalar import (
     VarDeclare,
     VarGet,
     VarSet,
-    While,
 )
 from croq.ir.tile import FragMap
 from croq.passes.fragment_checks import report
 from croq.target.fragments import QUAD, AccumulatorLayout, RowLayout, UniformLayout
-
-READS = (FragRead, LoadElement, VarGet)
 
 
 def lower_map(op: FragMap, kernel: Kernel, sink: Sink) -> list[Op]:
@@ -59,7 +55,7 @@ def lower_map(op: FragMap, kernel: Kernel, sink: Sink) -> list[Op]:
 
 
 def _is_statement(op: Op) -> bool:
-    return not op.PURE and not isinstance(op, READS) and not isinstance(op, If)
+    return not op.PURE and not op.READS and not isinstance(op, If)
 
 
 class _Split:
@@ -103,9 +99,9 @@ class _Split:
         """`inside`: under control flow that depends on the column."""
         for op in block.ops:
             depends = inside or any(value in self.varying for value in op.operands())
-            if isinstance(op, For | While):
+            if op.CONTROL == "loop":
                 # A loop is one statement: its body cannot be cut in two without changing what it computes.
-                depends = depends or any(self._touches_column(inner) for r in op.regions() for inner in r.walk())
+                depends = depends or any(map(self._touches_column, op.walk()))
             if isinstance(op, VarGet):
                 depends = depends or op.var in self.varying_vars
             if isinstance(op, VarDeclare | VarSet):
@@ -146,8 +142,8 @@ class _Split:
             if op in statements or any(value in needed for value in op.results()):
                 needed.update(op.operands())
                 needed.update(around.get(op, ()))
-                if isinstance(op, For | While):
-                    needed.update(v for r in op.regions() for inner in r.walk() for v in inner.operands())
+                if op.CONTROL == "loop":
+                    needed.update(v for inner in op.walk() for v in inner.operands())
         return needed
 
     # --------------------------------------------------------------------------------------------------- sections
@@ -171,9 +167,9 @@ class _Split:
             _replace_definition(self.op.body, value, read)
         for block, keep in ((row_body, row_class), (self.op.body, element_class)):
             _filter(block, keep)
-            remove_dead(block, READS)
+            remove_dead(block, lambda op: op.READS)
             _prune(block)
-            remove_dead(block, READS)
+            remove_dead(block, lambda op: op.READS)
         return row_iterator, row_body
 
     def _keep_in_registers(self, before: Builder) -> list[tuple[Value, Fragment]]:

@@ -138,10 +138,9 @@ class _Flow:
         """F4."""
         if not self.report or not state:
             return
-        for inner in [op, *(o for region in op.regions() for o in region.walk())]:
-            accesses = {(e.target.frag, e.kind) for e in inner.effects() if isinstance(e.target, FragRef)}
-            for frag in dict.fromkeys(e.target.frag for e in inner.effects() if isinstance(e.target, FragRef)):
-                self.check_access(inner, frag, "write" if (frag, "write") in accesses else "read", state)
+        accesses = {(e.op, e.root): e.kind for e in op.effects() if isinstance(e.root, Fragment)}  # a write comes last
+        for (inner, frag), kind in accesses.items():
+            self.check_access(inner, frag, kind, state)
 
     def check_access(self, op: Op, frag: Fragment, kind: str, state: State) -> None:
         for future in state:

@@ -48,12 +48,7 @@ class _Keys:
                 self.pure(op)
             elif isinstance(op, For) and op.iv.type in WORDS:
                 self.natural.add(op.iv)
-            changed = [
-                inner.var
-                for region in op.regions()
-                for inner in region.walk()
-                if isinstance(inner, (VarSet, VarDeclare))
-            ]
+            changed = [inner.var for inner in op.walk() if inner is not op and isinstance(inner, (VarSet, VarDeclare))]
             for variable in changed:
                 self.bump(variable)
             for region in op.regions():

@@ -26,7 +26,6 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegFill, Section, WgmmaCommit, WgmmaFence, WgmmaIssue
 from croq.ir.objects import Fragment, FragRef, Kernel, View
 from croq.ir.rewrite import constant
-from croq.ir.scalar import Break, Continue, For, While
 from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
 from croq.passes.apart import Apart
@@ -81,19 +80,14 @@ def _foldable_fills(block: Block) -> dict[Op, Op]:
 
 def _may_leave(op: Op) -> bool:
     """Whether the operation may end the block that it stands in early."""
-    if isinstance(op, (For, While)):
+    if op.CONTROL == "loop":
         return False
-    return isinstance(op, (Break, Continue)) or any(_may_leave(inner) for r in op.regions() for inner in r.ops)
+    return op.CONTROL == "exit" or any(_may_leave(inner) for r in op.regions() for inner in r.ops)
 
 
 def touched_fragments(op: Op) -> set[Fragment]:
     """Every fragment that the operation or its regions read or write."""
-    found: set[Fragment] = set()
-    for inner in [op, *(o for region in op.regions() for o in region.walk())]:
-        for effect in inner.effects():
-            if isinstance(effect.target, FragRef):
-                found.add(effect.target.frag)
-    return found
+    return {effect.root for effect in op.effects() if isinstance(effect.root, Fragment)}
 
 
 def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list[Op]:

@@ -24,29 +24,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from croq.diagnostics import Sink
-from croq.ir.core import Block, Op
+from croq.ir.core import Block, Effect, Op
 from croq.ir.hw import (
-    BulkCommit,
-    BulkTensorLoad,
-    BulkTensorStore,
-    BulkWait,
     Elect,
-    MbarrierExpectTx,
     MbarrierWait,
-    NamedBarrierSync,
     Section,
     WarpSync,
 )
-from croq.ir.objects import Buffer, Kernel, Variable
+from croq.ir.objects import Buffer, Fragment, Kernel, Variable
 from croq.ir.rewrite import Builder, rewrite_blocks
-from croq.ir.scalar import Break, Continue, For, If, LoadElement, VarDeclare, VarGet, VarSet, While
+from croq.ir.scalar import LoadElement, VarGet, VarSet
 from croq.ir.tile import SetReg
 from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
-
-_ISSUE = (BulkTensorLoad, BulkTensorStore, BulkCommit, BulkWait, MbarrierExpectTx)
-_HARMLESS = (SetReg, NamedBarrierSync, WarpSync)  # not an arrival: who arrives without a wait may rely on others
-_SCALAR = (VarDeclare, VarGet, VarSet, LoadElement, Break, Continue, For, If, While)
 
 
 @dataclass(frozen=True)
@@ -60,7 +50,7 @@ class Narrow(Pass):
 def _visit(kernel: Kernel, block: Block, in_loop: bool) -> None:
     for op in list(block.ops):
         if isinstance(op, Section) and op.role and op.threads is not None and len(op.threads) > 1:
-            if all(_feeds(inner) or isinstance(inner, _HARMLESS) for inner in op.body.walk()):
+            if all(_feeds(inner) or _harmless(inner) for inner in op.body.walk()):
                 _narrow_blocks(kernel, op, op.body)
                 if not any(_reads_shared(inner) for inner in op.body.walk()):
                     _wait_alone(op, op.body)
@@ -68,7 +58,7 @@ def _visit(kernel: Kernel, block: Block, in_loop: bool) -> None:
                 _narrow(kernel, op, op.body)
         else:
             for region in op.regions():
-                _visit(kernel, region, in_loop or isinstance(op, (For, While)))
+                _visit(kernel, region, in_loop or op.CONTROL == "loop")
 
 
 def _narrow_blocks(kernel: Kernel, role: Section, block: Block) -> None:
@@ -147,7 +137,7 @@ def _narrow(kernel: Kernel, role: Section, block: Block) -> bool:
         issuers |= _issuers(ops[start - 1])
         start -= 1
     tail = ops[start:]
-    if len(issuers) != 1 or not any(isinstance(inner, MbarrierWait) for op in tail for inner in _tree(op)):
+    if len(issuers) != 1 or not any(isinstance(inner, MbarrierWait) for op in tail for inner in op.walk()):
         return False
     (thread,) = issuers
     if tail[0].threads is None or len(tail[0].threads) == 1 or _counts_for_others(kernel, tail):
@@ -164,39 +154,32 @@ def _narrow(kernel: Kernel, role: Section, block: Block) -> bool:
     return True
 
 
-def _tree(op: Op) -> list[Op]:
-    return [op, *(inner for region in op.regions() for inner in region.walk())]
-
-
-def _assigned(tail: list[Op]) -> set[Variable]:
-    """Variables that the statements change and that were there before."""
-    ops = [inner for op in tail for inner in _tree(op)]
-    own = {op.var for op in ops if isinstance(op, VarDeclare)}
-    return {op.var for op in ops if isinstance(op, VarSet)} - own
-
-
-def _read_elsewhere(kernel: Kernel, tail: list[Op]) -> set[Variable]:
-    inside = {inner for op in tail for inner in _tree(op)}
-    return {op.var for op in kernel.walk() if isinstance(op, VarGet) and op not in inside}
-
-
 def _counts_for_others(kernel: Kernel, tail: list[Op]) -> bool:
     """Whether a variable that the tail changes is used elsewhere: there every thread must see the change."""
-    inside = {inner for op in tail for inner in _tree(op)}
+    inside = {inner for op in tail for inner in op.walk()}
     changed = {inner.var for inner in inside if isinstance(inner, VarSet)}
     return any(isinstance(op, (VarGet, VarSet)) and op.var in changed and op not in inside for op in kernel.walk())
 
 
 def _issuers(op: Op) -> set[int]:
-    return {inner.thread for inner in _tree(op) if isinstance(inner, Elect) and inner.thread is not None}
+    return {inner.thread for inner in op.walk() if isinstance(inner, Elect) and inner.thread is not None}
 
 
 def _only_feeds(op: Op) -> bool:
-    return all(_feeds(inner) for inner in _tree(op))
+    return all(_feeds(inner) for inner in op.walk())
 
 
 def _feeds(op: Op) -> bool:
     """Waits, scalar work, and what elected threads issue."""
     if isinstance(op, Elect):
         return op.scope == "set"
-    return op.PURE or isinstance(op, (MbarrierWait, *_SCALAR, *_ISSUE))
+    return op.WAITS == "mbarrier" or op.ENGINE == "tma" or (op.ORDINARY and all(map(_scalar, op.own_effects())))
+
+
+def _scalar(effect: Effect) -> bool:
+    return isinstance(effect.root, Variable) or (effect.kind == "read" and not isinstance(effect.root, Fragment))
+
+
+def _harmless(op: Op) -> bool:
+    """Not an arrival: who arrives without a wait may rely on others."""
+    return op.MEETS is not None or isinstance(op, SetReg)

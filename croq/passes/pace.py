@@ -32,26 +32,17 @@ from typing import ClassVar
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
 from croq.ir.hw import (
-    BulkTensorLoad,
-    CtaSync,
     Elect,
-    MbarrierArrive,
-    MbarrierExpectTx,
     MbarrierWait,
-    NamedBarrierArrive,
     NamedBarrierSync,
     Section,
-    WarpSync,
 )
 from croq.ir.objects import Event, Kernel
-from croq.ir.scalar import For, If, While
+from croq.ir.scalar import If
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier
 from croq.passes.base import Pass
 from croq.passes.threads import ThreadAnalysis
-
-_PUBLISHES = (MbarrierArrive, MbarrierExpectTx, BulkTensorLoad, NamedBarrierArrive)
-_WAITS = (MbarrierWait, NamedBarrierSync)
 
 
 @dataclass(frozen=True)
@@ -93,7 +84,7 @@ class _Flow:
     def inside(self, op: Op, regions: list[Block], waited: list[_Waited]) -> list[_Waited]:
         """A loop is walked twice: its second iteration comes behind its first."""
         after = list(waited)
-        for _ in range(2 if isinstance(op, (For, While)) else 1):
+        for _ in range(2 if op.CONTROL == "loop" else 1):
             before = list(after)
             for region in regions:
                 after += [w for w in self.block(region, _threads_of(op, region), list(before)) if w not in after]
@@ -103,11 +94,10 @@ class _Flow:
         """K2."""
         if isinstance(op, MbarrierWait):
             return [*waited, _Waited(op, op.threads, block)] if op.threads and self._may_part(op) else waited
-        if isinstance(op, WarpSync):
-            return [w for w in waited if len(w.threads.warps()) > 1 or not _covers(op.threads, w.threads)]
-        if isinstance(op, (CtaSync, NamedBarrierSync)):
-            return [w for w in waited if not _covers(op.threads, w.threads)]
-        return waited
+        if op.MEETS is None:
+            return waited
+        alone = op.MEETS == "warp"
+        return [w for w in waited if (alone and len(w.threads.warps()) > 1) or not _covers(op.threads, w.threads)]
 
     def _may_part(self, op: MbarrierWait) -> bool:
         """K4, K5."""
@@ -119,7 +109,7 @@ class _Flow:
 
     def meet(self, block: Block, threads: ThreadSet | None, op: Op, waited: list[_Waited]) -> list[_Waited]:
         """K1: barriers before the operation, of those whom what it publishes would leave behind."""
-        published = list(_published(op))
+        published = [found for inner in op.walk() for found in _own(inner)]
         for item in waited:
             if any(self._leaves_behind(event, who, item) for event, who in published):
                 rest = self._insert(block, threads, op, item, waited)
@@ -182,7 +172,7 @@ class Dependences:
         everywhere = self.roles[0][1]
         for role, ops in self.roles:
             if role is not waiting:
-                waits = {op.event for op in [*everywhere, *ops] if isinstance(op, _WAITS) and op.event is not None}
+                waits = {event for op in [*everywhere, *ops] for event in op.awaits}
                 for event, _ in (found for op in ops for found in _own(op)):
                     needs[event] |= waits
         while True:
@@ -202,7 +192,7 @@ class Rounds:
         self.order = {op: n for n, op in enumerate(kernel.walk())}
         self.loops: dict[Op, tuple[Op, ...] | None] = {}  # around the operation; None under a condition
         self._index(kernel.body, ())
-        self.waits = [op for op in self.order if isinstance(op, _WAITS) and op.event is not None]
+        self.waits = [op for op in self.order if op.awaits]
         self.publications = [(op, event, threads) for op in self.order for event, threads in _own(op)]
 
     def _index(self, block: Block, loops: tuple[Op, ...] | None) -> None:
@@ -211,7 +201,7 @@ class Rounds:
             inner = loops
             if isinstance(op, If) and not isinstance(op.then.ops[0] if op.then.ops else None, NamedBarrierSync):
                 inner = None
-            elif isinstance(op, (For, While)) and loops is not None:
+            elif op.CONTROL == "loop" and loops is not None:
                 inner = (*loops, op)
             for region in op.regions():
                 self._index(region, inner)
@@ -246,7 +236,7 @@ class Rounds:
         return wait.event.slots - _offset(wait.event) - _offset(answer) - late >= 0
 
     def _waits(self, role: Section | None, event: Event) -> list[Op]:
-        return [op for op in self.waits if op.event is event and self.home[op] is role]
+        return [op for op in self.waits if event in op.awaits and self.home[op] is role]
 
     def _together(self, one: Op, other: Op) -> bool:
         return self.loops[one] is not None and self.loops[one] == self.loops[other]
@@ -266,16 +256,9 @@ def _outer_roles(block: Block) -> Iterator[Section]:
                 yield from _outer_roles(region)
 
 
-def _published(op: Op) -> Iterator[tuple[Event, ThreadSet | None]]:
-    yield from _own(op)
-    for region in op.regions():
-        for inner in region.walk():
-            yield from _own(inner)
-
-
 def _own(op: Op) -> Iterator[tuple[Event, ThreadSet | None]]:
-    if isinstance(op, _PUBLISHES) and op.event is not None:
-        yield op.event, op.threads
+    for event in op.feeds:
+        yield event, op.threads
 
 
 def _covers(threads: ThreadSet | None, others: ThreadSet) -> bool:

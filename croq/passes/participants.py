@@ -26,10 +26,10 @@ from typing import ClassVar, Literal
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import CtaSync, Elect, RegMap, Section
+from croq.ir.hw import CtaSync, Elect, Section
 from croq.ir.objects import Kernel
-from croq.ir.scalar import For, FragDeclare, If, LoadElement, StoreElement, While
-from croq.ir.tile import FragMap, Role, Scope, Sync
+from croq.ir.scalar import FragDeclare, If, LoadElement, StoreElement
+from croq.ir.tile import Role, Scope, Sync
 from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
 from croq.passes.cta_level import CtaAccesses, is_private, is_single
@@ -80,11 +80,11 @@ class _Walk:
             self._branch(op.then, self._narrow(op, threads, True), level)
             if op.otherwise is not None:
                 self._branch(op.otherwise, self._narrow(op, threads, False), level)
-        elif isinstance(op, (For, While)):
-            uneven = self.analysis.varies(op.count if isinstance(op, For) else op.condition)
+        elif op.CONTROL == "loop":
+            uneven = op.decided_by is None or self.analysis.varies(op.decided_by)
             for region in op.regions():
                 self._block(region, None if uneven or self.analysis.exits_apart(op) else threads, level)
-        elif isinstance(op, (FragMap, RegMap)):
+        elif op.CONTROL == "map":
             for region in op.regions():
                 self._map_body(region, threads)
         else:

@@ -18,11 +18,8 @@ from croq.ir.core import Block, Op
 from croq.ir.hw import (
     CtaSync,
     Elect,
-    MbarrierArrive,
-    MbarrierExpectTx,
     MbarrierInit,
     MbarrierInitFence,
-    MbarrierWait,
 )
 from croq.ir.objects import Kernel, Param, View
 from croq.ir.rewrite import remove_dead
@@ -36,17 +33,16 @@ class Prologue(Pass):
     name: ClassVar[str] = "prologue"
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        remove_dead(kernel.body, also=(VarGet,))
-        used = {op.event for op in kernel.walk() if isinstance(op, (MbarrierArrive, MbarrierExpectTx, MbarrierWait))}
+        remove_dead(kernel.body, lambda op: isinstance(op, VarGet))
+        used = {event for op in kernel.walk() if "mbarrier" in (op.ARRIVES, op.WAITS) for event in op.events}
         barriers = [e for e in kernel.events if e in used]
         if barriers:
             first, everyone = ThreadSet.all(1), ThreadSet.all(kernel.threads)
             init: list[Op] = [MbarrierInit(e, e.arrivals, span=e.span, threads=first) for e in barriers]
             init.append(MbarrierInitFence(threads=first))
             kernel.body.ops[:0] = [Elect("set", 0, Block(init), threads=everyone), CtaSync(threads=everyone)]
-        for op in kernel.walk():
-            for effect in op.effects():
-                if isinstance(effect.target, View) and isinstance(effect.target.root, Param):
-                    effect.target.root.access.add("pointer")
+        for effect in kernel.effects():
+            if isinstance(effect.root, Param) and isinstance(effect.target, View):
+                effect.root.access.add("pointer")
         for tensor_map in kernel.tensor_maps:
             tensor_map.param.access.add("tma")

@@ -60,7 +60,7 @@ def _guards(body: Block) -> dict[Buffer, list[frozenset[Event]]]:
             elif isinstance(op, If) and (named := _named_wait(op)) is not None:
                 waited.add(named)
             elif isinstance(op, (Elect, BulkTensorLoad)):
-                for inner in [op, *(o for region in op.regions() for o in region.walk())]:
+                for inner in op.walk():
                     if isinstance(inner, MbarrierWait) and inner.event.ready:  # of who issues alone
                         waited.add(inner.event)
                     elif isinstance(inner, BulkTensorLoad) and isinstance(inner.dest.root, Buffer) and waited:

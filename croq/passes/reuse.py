@@ -21,9 +21,9 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
-from croq.ir.hw import CtaSync, NamedBarrierSync, Section, WgmmaIssue
+from croq.ir.hw import Section, WgmmaIssue
 from croq.ir.objects import Buffer, Kernel, View
-from croq.ir.scalar import Break, Continue, For, If, While
+from croq.ir.scalar import For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
 from croq.passes.base import Pass
@@ -51,7 +51,7 @@ class _Flow:
     def block(self, block: Block, state: State) -> State:
         result: list[Op] = []
         for op in block.ops:
-            if self.escapes and any(isinstance(inner, (Break, Continue)) for inner in _nested(op)):
+            if self.escapes and any(inner.CONTROL == "exit" for inner in op.walk()):
                 self.escapes[-1] = _union(self.escapes[-1], state)
             if _descends(op):
                 state = self.inside(op, state)
@@ -109,26 +109,18 @@ def _descends(op: Op) -> bool:
     """Control flow is entered where MMAs are in it; all else is taken as a whole."""
     if isinstance(op, Section):
         return True
-    return isinstance(op, (If, For, While)) and any(isinstance(inner, WgmmaIssue) for inner in _nested(op))
-
-
-def _nested(op: Op) -> Iterator[Op]:
-    yield op
-    for region in op.regions():
-        yield from region.walk()
+    return isinstance(op, (If, For, While)) and any(isinstance(inner, WgmmaIssue) for inner in op.walk())
 
 
 def _written(op: Op) -> Iterator[Buffer]:
     """Buffers that the operation, or one inside it, writes by ordinary stores."""
-    for inner in _nested(op):
-        for effect in inner.effects():
-            ordinary = effect.kind == "write" and not effect.until_wait
-            if ordinary and isinstance(effect.target, View) and isinstance(effect.target.root, Buffer):
-                yield effect.target.root
+    for effect in op.effects():
+        if effect.kind == "write" and effect.until is None and isinstance(effect.root, Buffer):
+            yield effect.root
 
 
 def _after(op: Op, state: State) -> State:
-    if isinstance(op, (CtaSync, NamedBarrierSync)):
+    if op.MEETS == "threads":
         return _met(state, op.threads)
     if isinstance(op, WgmmaIssue) and op.threads is not None:
         read = {v.root: op.threads for v in (op.a, op.b) if isinstance(v, View) and isinstance(v.root, Buffer)}

@@ -18,9 +18,9 @@ from typing import ClassVar
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import CtaSync, NamedBarrierSync
-from croq.ir.objects import Kernel
+from croq.ir.objects import Kernel, Variable
 from croq.ir.rewrite import remove_dead, replace_uses
-from croq.ir.scalar import VarDeclare, VarGet, VarSet
+from croq.ir.scalar import VarGet
 from croq.passes.base import Pass
 from croq.passes.keys import expression_keys
 
@@ -36,7 +36,7 @@ class Simplify(Pass):
         _join_barriers(kernel.body)
         _block(kernel.body, {}, expression_keys(kernel), replaced)
         replace_uses(kernel.body, replaced)
-        remove_dead(kernel.body, also=(VarGet,))
+        remove_dead(kernel.body, lambda op: isinstance(op, VarGet))
 
 
 def _join_barriers(block: Block) -> None:
@@ -46,9 +46,9 @@ def _join_barriers(block: Block) -> None:
         if last is not None and _same_barrier(last, op):
             continue
         kept.append(op)
-        if isinstance(op, (CtaSync, NamedBarrierSync)):
+        if op.MEETS == "threads":
             last = op
-        elif not (op.PURE or isinstance(op, (VarGet, VarSet, VarDeclare))):
+        elif not op.ORDINARY or op.CONTROL or not all(isinstance(e.root, Variable) for e in op.own_effects()):
             last = None
         for region in op.regions():
             _join_barriers(region)

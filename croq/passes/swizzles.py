@@ -21,9 +21,8 @@ Needs: tile IR. Adds: `swizzle`, `alignment`, `why` on every shared buffer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Op
@@ -61,18 +60,10 @@ class _Use:
 
 def _uses(kernel: Kernel) -> dict[Buffer, list[_Use]]:
     uses: dict[Buffer, list[_Use]] = defaultdict(list)
-    for op in kernel.walk():
-        for view in _views(op):
-            if isinstance(view.root, Buffer):
-                uses[view.root].append(_Use(_kind(op), op))
+    for effect in kernel.effects():
+        if isinstance(effect.root, Buffer):
+            uses[effect.root].append(_Use(_kind(effect.op), effect.op))
     return uses
-
-
-def _views(op: Op) -> Iterator[View]:
-    seen: list[Any] = [effect.target for effect in op.effects()]
-    for target in seen:
-        if isinstance(target, View):
-            yield target
 
 
 def _kind(op: Op) -> str:
@@ -90,7 +81,7 @@ def _kind(op: Op) -> str:
 def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
     kinds = {use.kind for use in uses}
     row_bytes = buffer.cols * BYTES[buffer.type]
-    tiles = [view for use in uses if use.kind == "tma" for view in _views(use.op) if view.root is buffer]
+    tiles = [e.target for use in uses if use.kind == "tma" for e in use.op.own_effects() if e.root is buffer]
     widest = next((w for w in WIDTHS if row_bytes % w == 0 and all(_has_slabs(view, w) for view in tiles)), 0)
     whole = buffer.rows % PATTERN_ROWS == 0
     first = {kind: next(use.op.span for use in uses if use.kind == kind) for kind in kinds}

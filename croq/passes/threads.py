@@ -15,16 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import RegMap, Section
 from croq.ir.objects import Kernel, Variable
 from croq.ir.scalar import (
     Binary,
     BlockIndex,
-    Break,
     Call,
     Cast,
     Const,
-    Continue,
     For,
     If,
     LoadElement,
@@ -35,9 +32,7 @@ from croq.ir.scalar import (
     VarDeclare,
     VarGet,
     VarSet,
-    While,
 )
-from croq.ir.tile import FragMap, Role
 from croq.ir.types import INTEGERS, ThreadSet
 
 Mask = NDArray[np.bool_]  # [threads]: who executes
@@ -123,7 +118,7 @@ class ThreadAnalysis:
             return op.var in self._varying_vars or self._set_by_some(op)
         if isinstance(op, For):
             return self.varies(op.count)
-        if op is None or isinstance(op, (ThreadIndex, Call, FragMap, RegMap)):
+        if op is None or isinstance(op, (ThreadIndex, Call)) or op.CONTROL == "map":
             return True
         if isinstance(op, LoadElement):
             return any(self.varies(v) for v in op.operands())
@@ -152,7 +147,7 @@ class ThreadAnalysis:
                     self._collect(region, mask & ((known == 0) if other else (known != 0)))
 
     def _known_condition(self, op: Op) -> NDArray[np.int64] | None:
-        condition = op.condition if isinstance(op, (If, Role, Section)) else None
+        condition = op.decided_by if op.CONTROL in ("branch", "threads") else None
         return None if condition is None else self.static(condition)
 
     def _find_varying_variables(self, body: Block) -> None:
@@ -174,25 +169,22 @@ class ThreadAnalysis:
                 value = op.value if isinstance(op, VarSet) else op.init
                 if self.varies(value) or (divergent and isinstance(op, VarSet)):
                     self._varying_vars.add(op.var)
-            elif isinstance(op, (Break, Continue)) and apart and loop is not None:
+            elif op.CONTROL == "exit" and apart and loop is not None:
                 self._diverging_loops.add(loop)
             known = self._known_condition(op)
             here = known[self._inside[block]] != 0 if known is not None else None
             uneven = here is None and self._branches_apart(op)
             split = uneven or (here is not None and bool(here.any() and not here.all()))
             for region in op.regions():
-                if isinstance(op, (For, While)):
+                if op.CONTROL == "loop":
                     self._visit(region, divergent or uneven, op, False)
                 else:
                     self._visit(region, divergent or uneven, loop, apart or split)
 
     def _branches_apart(self, op: Op) -> bool:
         """Whether threads may disagree about running the operation's regions, for other reasons than static ones."""
-        if isinstance(op, (For, While)):
-            return self.varies(op.count if isinstance(op, For) else op.condition) or op in self._diverging_loops
-        if isinstance(op, (If, Role, Section)):
-            return op.condition is not None and self.varies(op.condition)
-        return isinstance(op, (FragMap, RegMap))
+        varies = op.decided_by is not None and self.varies(op.decided_by)
+        return varies or op in self._diverging_loops or op.CONTROL == "map"
 
     def _set_by_some(self, read: VarGet) -> bool:
         """Whether only some of the threads that read the variable here have run one of its assignments."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, TensorMap, Variable
-from croq.ir.scalar import Break, Continue, FragDeclare
+from croq.ir.scalar import FragDeclare
 from croq.sema.symbolic import Dim
 from croq.simulate import hostile
 from croq.simulate.dtypes import Array, Scalar
@@ -319,7 +319,7 @@ def _blocking_block(codes: list[Code]) -> Blocking:
 
 def exits(block: Block | None) -> bool:
     """Whether a block may leave the loop around it."""
-    return block is not None and any(isinstance(op, (Break, Continue)) for op in block.walk())
+    return block is not None and any(op.CONTROL == "exit" for op in block.walk())
 
 
 def check_exit(warp: Warp) -> None:

@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from random import Random
 
 from croq.ir.core import Op
-from croq.ir.hw import BulkTensorLoad, BulkTensorStore, WgmmaIssue
+from croq.ir.hw import BulkTensorLoad
 from croq.ir.objects import Kernel
-
-ASYNCHRONOUS = (BulkTensorLoad, BulkTensorStore, WgmmaIssue)
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Plan:
 
 def plans(kernel: Kernel) -> list[Plan]:
     """The plans that `hostile` runs."""
-    sites = [op for op in kernel.walk() if isinstance(op, ASYNCHRONOUS)]
+    sites = [op for op in kernel.walk() if op.UNTIL is not None]
     everything = frozenset[Op](sites)
     order = issuers_first(kernel, sites)
     found = [
@@ -61,7 +59,7 @@ def plan(kernel: Kernel, number: int) -> Plan:
     if number < len(known):
         return known[number]
     random = Random(f"hostile:{number}")
-    sites = [op for op in kernel.walk() if isinstance(op, ASYNCHRONOUS)]
+    sites = [op for op in kernel.walk() if op.UNTIL is not None]
     order = list(range(-(-kernel.threads // 32)))
     random.shuffle(order)
     late = frozenset[Op](op for op in sites if random.random() < 0.5)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from croq.ir.core import Op
-from croq.ir.hw import BulkTensorStore
-from croq.ir.objects import Kernel, Param, View
+from croq.ir.objects import Kernel, Param
 from croq.ir.scalar import While
 from croq.verify.slicing import Slice
 
@@ -17,16 +15,7 @@ def assumptions(kernel: Kernel, followed: Slice) -> tuple[str, ...]:
 
 def written(kernel: Kernel) -> set[Param]:
     """The arguments that the kernel writes to."""
-    return {param for op in kernel.walk() for param in _targets(op)}
-
-
-def _targets(op: Op) -> Iterator[Param]:
-    if isinstance(op, BulkTensorStore):
-        yield op.map.param
-    for effect in op.effects():
-        target = effect.target
-        if effect.kind == "write" and isinstance(target, View) and isinstance(target.root, Param):
-            yield target.root
+    return {e.root for e in kernel.effects() if e.kind == "write" and isinstance(e.root, Param)}
 
 
 def _distinct(kernel: Kernel) -> Iterator[str]:

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from croq.ir import hw, tile
-from croq.ir.core import Block, Op, Value
+from croq.ir.core import Op, Value
 from croq.ir.objects import Fragment, FragRef, View
 from croq.ir.scalar import (
-    Break,
     Call,
-    Continue,
-    For,
     FragDeclare,
-    FragRead,
-    FragWrite,
-    If,
     LoadElement,
     StoreElement,
-    VarDeclare,
-    VarGet,
-    VarSet,
-    While,
 )
 from croq.verify.program import Coder, Site
 from croq.verify.slicing import invariant, is_shared
@@ -29,36 +19,17 @@ from croq.verify.tensor import Registers, RegisterUse
 
 Kind = str  # "read", "write" or "declare"
 MapOp = hw.RegMap | tile.FragMap
-COLLECTIVE = (hw.RegShuffleReduce,)  # shuffles take the whole warp
-IN_MAPS = (
-    FragRead, FragWrite, LoadElement, StoreElement, VarDeclare, VarGet, VarSet, If, For, While, Break, Continue
-)  # fmt: skip
-"""What a map's body may have beside arithmetic and calls: it touches registers and memory, and orders nothing."""
 
 
 def touches(op: Op) -> Iterator[tuple[Kind, FragRef, Op]]:
     """Reads before writes, in the order in which an element sees them, with the operation that touches."""
     if isinstance(op, FragDeclare):
         yield "declare", FragRef(op.frag), op
-    elif isinstance(op, MapOp):
-        for region in op.regions():
-            yield from _inside(region)
-    elif isinstance(op, Call):
-        for arg in op.args:
-            if isinstance(arg, FragRef):  # nobody knows which: it may be what the function fills
-                yield "write", arg, op
-    else:
-        for effect in op.effects():
-            if isinstance(effect.target, FragRef):
-                yield effect.kind, effect.target, op
-
-
-def _inside(block: Block) -> Iterator[tuple[Kind, FragRef, Op]]:
-    for op in block.walk():
-        if isinstance(op, FragRead):
-            yield "read", op.frag, op
-        elif isinstance(op, FragWrite):
-            yield "write", op.frag, op
+    for effect in op.effects():
+        # Nobody knows which of its fragments a function reads: it may be what the function fills.
+        unknown = effect.op.OPAQUE and (effect.kind == "read" or effect.op is not op)
+        if isinstance(effect.target, FragRef) and not unknown:
+            yield effect.kind, effect.target, effect.op
 
 
 def flush(coder: Coder, ops: list[Op], mask: str) -> None:
@@ -85,7 +56,7 @@ def flush(coder: Coder, ops: list[Op], mask: str) -> None:
         extra = f", ({', '.join(dynamic)},)" if dynamic else ""
         coder.line(f"S.registers(W, {mask}, {name}{extra})")
     for op in ops:
-        if isinstance(op, COLLECTIVE) or (isinstance(op, hw.RegStore) and op.method == "stmatrix"):
+        if op.collective == "warp" and op.VOCABULARY == "hw":
             coder.line(f"S.converged(W, {mask}, {coder.site(op, op.NAME)})")
         if isinstance(op, MapOp):
             _inner_calls(coder, op, mask)
@@ -108,7 +79,7 @@ def _inner_calls(coder: Coder, op: MapOp, mask: str) -> None:
                 coder.unruled(inner, within=op)
             else:
                 called(coder, inner, mask, within=op)
-        elif not (inner.PURE or isinstance(inner, IN_MAPS)):
+        elif not inner.ORDINARY:
             coder.unruled(inner, within=op)
 
 
@@ -142,7 +113,7 @@ def shared_accesses(op: MapOp) -> Iterator[tuple[LoadElement | StoreElement, Vie
 
 
 def _ops(op: MapOp) -> list[Op]:
-    return [o for region in op.regions() for o in region.walk()]
+    return [inner for inner in op.walk() if inner is not op]
 
 
 def _map_accesses(coder: Coder, op: MapOp, mask: str) -> None:

@@ -218,7 +218,7 @@ def places(op: Op) -> Iterator[Value]:
         for _, view, indices in shared_accesses(op):
             yield from [*view.values(), *indices]
     else:
-        for effect in op.effects():
+        for effect in op.own_effects():
             if isinstance(effect.target, FragRef) or is_shared(effect.target):
                 yield from effect.target.values()
 

@@ -19,7 +19,6 @@ from croq.ir.scalar import (
     VarDeclare,
     VarGet,
     VarSet,
-    While,
 )
 from croq.ir.types import INTEGERS
 from croq.verify.slicing import Slice, control_values, is_shared
@@ -97,7 +96,7 @@ class Expressions:
         """The changes of a variable that a reading may see: those between the last that certainly comes before it and
         the reading, and later ones of a loop around both in which that last one is not."""
         if get not in self._reaching:
-            around = [op for op in self.slice.around[get] if isinstance(op, For | While)]
+            around = [op for op in self.slice.around[get] if op.CONTROL == "loop"]
             blocks = {self.slice.block[op] for op in (get, *self.slice.around[get])}
             changes = self.slice.sets.get(get.var, [])
             at = self.slice.order[get]
@@ -156,7 +155,7 @@ class Expressions:
         """What decides whether and how often an operation runs."""
         for outer in self.slice.around[op]:
             yield from control_values(outer)
-            if isinstance(outer, For | While):
+            if outer.CONTROL == "loop":
                 for leaving in self.slice.exits(outer):
                     for inner in self.slice.around[leaving]:
                         yield from control_values(inner)

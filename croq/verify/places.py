@@ -45,7 +45,7 @@ def _slots(op: Op) -> Iterator[tuple[Part, int]]:
 def _views(op: Op) -> Iterable[View]:
     if isinstance(op, scalar.LoadElement | scalar.StoreElement):
         return [op.view] if is_shared(op.view) else []
-    found = (effect.target for effect in op.effects())
+    found = (effect.target for effect in op.own_effects())
     return dict.fromkeys(view for view in found if is_shared(view))
 
 

@@ -268,7 +268,7 @@ def _brought(block: Block, values: Iterable[Value], at: int, until: int) -> tupl
         op = next((op for op in between if value in op.results()), None)
         if op is None or value in copies:
             return True
-        assigned = {o.var for before in between[: between.index(op)] for o in _tree(before) if isinstance(o, VarSet)}
+        assigned = {o.var for before in between[: between.index(op)] for o in before.walk() if isinstance(o, VarSet)}
         if not (op.PURE or (isinstance(op, VarGet) and op.var not in assigned)):
             return False
         if not all(map(bring, op.operands())):
@@ -289,7 +289,7 @@ def _changed(block: Block, values: Iterable[Value], at: int) -> int:
         elif made is not None and made.PURE:
             pending += made.operands()
     for n, op in enumerate(block.ops[at:], at):
-        if any(isinstance(inner, VarSet) and inner.var in read for inner in _tree(op)):
+        if any(isinstance(inner, VarSet) and inner.var in read for inner in op.walk()):
             return n
     return len(block.ops)
 
@@ -301,12 +301,6 @@ def _last_line(block: Block) -> int:
 def _counts_up(op: Sync) -> bool:
     """Whether the statement does more than its event: `e.at(order++)`."""
     return op.span is not None and "++" in op.span.text
-
-
-def _tree(op: Op) -> Iterator[Op]:
-    yield op
-    for region in op.regions():
-        yield from region.walk()
 
 
 def _order(op: Sync, ref: EventRef) -> str:

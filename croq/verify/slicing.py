@@ -12,16 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import Elect, RegMap, Section
+from croq.ir.hw import Elect
 from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.scalar import (
     Binary,
-    Break,
     Cast,
     Const,
-    Continue,
     For,
-    If,
     LoadElement,
     Select,
     ThreadIndex,
@@ -29,33 +26,20 @@ from croq.ir.scalar import (
     VarDeclare,
     VarGet,
     VarSet,
-    While,
 )
-from croq.ir.tile import FragMap
 from croq.verify.values import BINARY, WARP, convert, lnot
-
-MAPS = (RegMap, FragMap)  # their bodies run once an element: taken as one operation
 
 
 def is_shared(view: object) -> bool:
     return isinstance(view, View) and isinstance(view.root, Buffer) and view.root.storage == "shared"
 
 
-def walk(block: Block) -> Iterator[Op]:
-    """Operations in program order, without those inside maps."""
-    for op in block.ops:
-        yield op
-        if not isinstance(op, MAPS):
-            for region in op.regions():
-                yield from walk(region)
-
-
 def invariant(op: Op) -> list[Op]:
     """Operations in a map's body whose results are the same for all elements: they count as standing in front of it."""
-    if not isinstance(op, MAPS):
+    if op.CONTROL != "map":
         return []
-    inside = [inner for region in op.regions() for inner in region.walk()]
-    varies: set[Value] = {*op.iterators, *getattr(op, "row_iterators", ())}
+    inside = [inner for inner in op.walk() if inner is not op]
+    varies = set(op.results())
     changed = {inner.var for inner in inside if isinstance(inner, VarDeclare | VarSet)}
     found: list[Op] = []
     for inner in inside:
@@ -107,7 +91,7 @@ class Slice:
                 self.around[inner] = around
                 self.block[inner], self.order[inner] = block, len(self.order)
                 self.definition.update((value, inner) for value in inner.results())
-            if not isinstance(op, MAPS):
+            if op.CONTROL != "map":
                 for region in op.regions():
                     self._index(region, (*around, op))
 
@@ -148,7 +132,7 @@ class Slice:
         """Mark the `break`s and `continue`s of loops that are followed; whether there were new ones."""
         found = False
         for op, around in self.around.items():
-            leaves = isinstance(op, Break | Continue) and op not in self.relevant
+            leaves = op.CONTROL == "exit" and op not in self.relevant
             if leaves and self._innermost(around) in self.relevant:
                 self._mark(op)
                 found = True
@@ -156,7 +140,7 @@ class Slice:
 
     @staticmethod
     def _innermost(around: tuple[Op, ...]) -> Op | None:
-        return next((o for o in reversed(around) if isinstance(o, For | While)), None)
+        return next((o for o in reversed(around) if o.CONTROL == "loop"), None)
 
     def ordered(self) -> list[Op]:
         """The relevant operations as the text has them."""
@@ -165,19 +149,13 @@ class Slice:
     def exits(self, loop: Op) -> Iterator[Op]:
         """The `break`s and `continue`s of a loop."""
         for op, around in self.around.items():
-            if isinstance(op, Break | Continue) and self._innermost(around) is loop:
+            if op.CONTROL == "exit" and self._innermost(around) is loop:
                 yield op
 
 
 def control_values(op: Op) -> list[Value]:
     """What decides whether and how often the regions of `op` run."""
-    if isinstance(op, If | While):
-        return [op.condition]
-    if isinstance(op, For):
-        return [op.count]
-    if isinstance(op, Section) and op.condition is not None:
-        return [op.condition]
-    return []
+    return [op.decided_by] if op.decided_by is not None else []
 
 
 class Lanes:
@@ -244,7 +222,7 @@ class Lanes:
                 self.varying.add(op.var)
             if isinstance(op, VarDeclare) and op in self.slice.relevant and self.vary(op.init):
                 self.varying.add(op.var)
-            if not isinstance(op, MAPS):
+            if op.CONTROL != "map":
                 inner = divergent or isinstance(op, Elect) or any(self.vary(v) for v in control_values(op))
                 for region in op.regions():
                     self._visit(region, inner)

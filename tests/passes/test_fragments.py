@@ -35,7 +35,7 @@ def run(objects: str, body: str, threads: str = "{0..128}", level: str = "group-
     Fragments().apply(kernel, sink)
     if not sink.failed:
         verify(kernel, "tile")
-        assert not any(op.NAME.startswith("frag.") and op.TILE for op in kernel.walk())
+        assert not any(op.NAME.startswith("frag.") and op.VOCABULARY == "tile" for op in kernel.walk())
     return kernel, sink
 
 

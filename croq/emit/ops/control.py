@@ -12,7 +12,7 @@ from croq.emit.templating import Fields, render
 from croq.emit.text import Line, base_name
 from croq.emit.uses import EXPRESSIONS
 from croq.ir.core import Block
-from croq.ir.hw import Elect, MbarrierWait, NamedBarrierSync, Section, SetMaxNReg, WgmmaIssue
+from croq.ir.hw import Elect, Section, SetMaxNReg
 from croq.ir.scalar import Break, Continue, For, FragDeclare, If, While
 from croq.ir.types import ThreadSet
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 HEADING_WIDTH = 100
 MANY_RANGES = 4  # of threads, beyond which they are not listed
-# loops that hold these are never unrolled: ptxas must see one copy of each pipeline
-_PIPELINE = (WgmmaIssue, MbarrierWait, NamedBarrierSync)
 
 
 def threads_text(threads: ThreadSet | None) -> str:
@@ -84,13 +82,10 @@ def for_op(emitter: Emitter, op: For) -> Fields:
     emitter.bind(op.iv, name(iv))
     body = emitter.block(op.body, scope=False)
     emitter.names.pop()
-    keep_rolled = count.const is None or _holds(op.body)
+    # a loop that holds a pipeline is never unrolled: ptxas must see one copy of each
+    keep_rolled = count.const is None or any(inner.awaits or inner.UNTIL == "commit group" for inner in op.walk())
     limit = count.text if count.prec > LAND else f"({count.text})"
     return {"rolled": keep_rolled, "type": cpp_type(op.iv.type), "iv": iv, "count": limit, "body": body}
-
-
-def _holds(block: Block) -> bool:
-    return any(isinstance(op, _PIPELINE) for op in block.walk())
 
 
 @statement(While)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from croq.ir import hw
 from croq.ir.core import Op
-from croq.ir.objects import Event, Kernel, Param, View
-
-TRIGGERS = (hw.MbarrierArrive, hw.MbarrierExpectTx, hw.NamedBarrierArrive, hw.BulkTensorLoad)
-WAITS = (hw.MbarrierWait, hw.NamedBarrierSync)
+from croq.ir.objects import Event, Kernel, Param
 
 
 @dataclass(frozen=True)
@@ -29,12 +25,10 @@ class Guards:
         self.waits: dict[Event, list[Op]] = {}
         self.written: set[Param] = set()
         for op in self.order:
-            event = getattr(op, "event", None)
-            if isinstance(event, Event):
-                if isinstance(op, TRIGGERS):
-                    self.triggers.setdefault(event, []).append(op)
-                elif isinstance(op, WAITS):
-                    self.waits.setdefault(event, []).append(op)
+            for event in op.feeds:
+                self.triggers.setdefault(event, []).append(op)
+            for event in op.awaits:
+                self.waits.setdefault(event, []).append(op)
             self.written |= {root for root in _written(op) if isinstance(root, Param)}
 
     def writers(self, root: object) -> list[Op]:
@@ -69,6 +63,4 @@ class Guards:
 
 def _written(op: Op) -> list[object]:
     """Roots of the data that an operation may write."""
-    if isinstance(op, hw.BulkTensorStore):
-        return [op.map.param]
-    return [effect.target.root for effect in op.effects() if effect.kind == "write" and isinstance(effect.target, View)]
+    return [effect.root for effect in op.own_effects() if effect.kind == "write"]
