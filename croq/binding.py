@@ -20,11 +20,10 @@ from croq.ir.objects import Kernel, Param, TensorMap
 from croq.ir.types import BYTES, FLOATS
 from croq.numbers import MAX_EXTENT
 from croq.sema.symbolic import Dim
+from croq.target.cuda import MAX_GRID, TMA_STRIDE_MULTIPLE
 
 Device = tuple[str, int]  # ("cuda", 0); ("cpu", 0)
 INT32_MAX = 2**31 - 1
-TMA_STEP = 16  # bytes: every outer stride is a multiple. Driver API, cuTensorMapEncodeTiled
-GRID_LIMITS = (INT32_MAX, 65535, 65535)  # x, y, z. CUDA C++ programming guide, "Compute capabilities"
 INTEGER_RANGES = {
     "s64": (-(2**63), 2**63 - 1), "u64": (0, 2**64 - 1), "s32": (-(2**31), INT32_MAX), "u32": (0, 2**32 - 1),
     "s16": (-(2**15), 2**15 - 1), "u16": (0, 2**16 - 1), "s8": (-128, 127), "u8": (0, 255),
@@ -296,7 +295,7 @@ def map_arguments(
             stride = tensor_map.split * size  # the same dimension again, a slab a step
         else:
             stride = array.strides[axis] * size
-        strides.append(stride if dims[k] > 1 else -(-size // TMA_STEP) * TMA_STEP)
+        strides.append(stride if dims[k] > 1 else -(-size // TMA_STRIDE_MULTIPLE) * TMA_STRIDE_MULTIPLE)
     spec = TensorMapSpec(tensor_map.param.type, tensor_map.box, tensor_map.swizzle)
     return spec, dims, tuple(strides)
 
@@ -322,7 +321,7 @@ def _misaligned(state: _State, param: Param, array: ArrayView, where: str, align
 
 def _grid(state: _State, kernel: Kernel) -> tuple[int, int, int]:
     sizes = []
-    for axis, (dim, limit) in enumerate(zip(kernel.grid, GRID_LIMITS, strict=True)):
+    for axis, (dim, limit) in enumerate(zip(kernel.grid, MAX_GRID, strict=True)):
         try:
             size = dim.evaluate(state.symbols)
         except ZeroDivisionError:

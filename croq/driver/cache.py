@@ -12,6 +12,7 @@ from croq.driver.bindings import nvrtc_release
 from croq.driver.nvrtc import Compiled, command_line, compile_cuda, compile_ptx, prelude
 from croq.folder import Store
 from croq.source import SourceFile
+from croq.target import DEFAULT
 
 SUFFIX = ".croqbin"
 SIZE_LIMIT = 256 * 1024 * 1024  # bytes
@@ -41,7 +42,7 @@ class CubinCache:
 def cache_key(
     source: str,
     *,
-    arch: str = "sm_90a",
+    arch: str = DEFAULT.name,
     options: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
     lineinfo: bool = False,
@@ -63,7 +64,7 @@ def cache_key(
 def compile_cached(
     source: str,
     *,
-    arch: str = "sm_90a",
+    arch: str = DEFAULT.name,
     options: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
     lineinfo: bool = False,

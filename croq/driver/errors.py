@@ -6,11 +6,15 @@ from typing import Any
 
 from croq.diagnostics import CroqError, EnvironmentFault, LaunchError, make
 from croq.driver.bindings import driver
+from croq.target import DEFAULT
 
 # What the common ones mean for a user; everything else is reported by name.
 _ADVICE = {
     "CUDA_ERROR_OUT_OF_MEMORY": ("E-3203", "free device memory, or use smaller inputs"),
-    "CUDA_ERROR_NO_BINARY_FOR_GPU": ("E-3202", "the kernel is built for sm_90a: it runs on Hopper (H100, H200) only"),
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": (
+        "E-3202",
+        f"kernels are built for {DEFAULT.name}: Hopper (H100, H200)",
+    ),
     "CUDA_ERROR_ILLEGAL_ADDRESS": (
         "E-4040",
         "an earlier kernel read or wrote outside its arrays; see `compute-sanitizer`",

@@ -220,7 +220,7 @@ class PreparedLaunch:
 class Parameters:
     """Kernel parameters in one buffer, and the array of pointers to them that the driver wants."""
 
-    ALIGNMENT = 128  # of a tensor map, the strictest of the kinds
+    ALIGNMENT = cuda.TENSOR_MAP_ALIGNMENT  # the strictest of the kinds
 
     def __init__(self, params: Sequence[bytes]) -> None:
         self.sizes = tuple(len(param) for param in params)

@@ -18,6 +18,7 @@ from croq.driver.bindings import NVRTC_INSTALL, nvrtc
 from croq.driver.ptxas_log import KernelUsage, parse_usage, parse_warnings
 from croq.resources import resource
 from croq.source import SourceFile, Span
+from croq.target import DEFAULT
 
 MAX_ERRORS = 10  # of NVRTC that one failure shows
 LANGUAGE = ("--std=c++17", "--fmad=false")  # what is fused is said by the pass `contract`
@@ -51,7 +52,7 @@ def prelude() -> Mapping[str, str]:
 def compile_cuda(
     source: str,
     *,
-    arch: str = "sm_90a",
+    arch: str = DEFAULT.name,
     options: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
     lineinfo: bool = False,
@@ -88,7 +89,7 @@ def compile_ptx(
         return _fetch(program, "PTX").rstrip(b"\0").decode()
 
 
-def command_line(arch: str = "sm_90a", options: Sequence[str] = (), lineinfo: bool = False) -> list[str]:
+def command_line(arch: str = DEFAULT.name, options: Sequence[str] = (), lineinfo: bool = False) -> list[str]:
     """The options that `compile_cuda` gives to NVRTC."""
     return [f"--gpu-architecture={arch}", *BASE_OPTIONS, *(["--generate-line-info"] if lineinfo else []), *options]
 

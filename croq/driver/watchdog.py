@@ -27,6 +27,7 @@ from croq.ir.types import ThreadSet
 from croq.passes.generations import Remainders
 from croq.passes.threads import ThreadAnalysis
 from croq.source import Span
+from croq.target.cuda import MBARRIER_BYTES, WARP
 
 if TYPE_CHECKING:
     from croq.driver.launch import Module, PreparedLaunch
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 MACRO = "CROQ_WATCHDOG"
 VARIABLE = "croq_watchdog_report"  # of the module: where the device finds the host's memory
 RECORDS, WORDS, WORD_BYTES = 1024, 4, 8  # the form of a report, as runtime/croq.cuh writes it
-MBARRIER_BYTES = 8
-WARP = 32
 LONGEST = 3600.0  # seconds
 
 _WHOLE = 1 << 63

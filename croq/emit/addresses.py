@@ -15,11 +15,10 @@ from croq.ir.core import Value
 from croq.ir.objects import Buffer, Event, Param, Start, View
 from croq.ir.types import BYTES
 from croq.sema.symbolic import Dim
+from croq.target.swizzle import CHUNK
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
-
-CHUNK = 16  # bytes that a swizzle keeps together
 
 
 def offsets(emitter: Emitter, view: View) -> list[Expr]:

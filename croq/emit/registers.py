@@ -26,12 +26,10 @@ from croq.emit.expressions import (
 )
 from croq.ir.objects import Fragment, FragRef, Kernel
 from croq.ir.types import FLOATS, INTEGERS
-from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
-
-ROWS = 64  # rows of a block: M of one WGMMA
 
 
 @dataclass(frozen=True)

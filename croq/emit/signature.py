@@ -12,9 +12,9 @@ from croq.ir.hw import BulkTensorLoad, BulkTensorStore, CopyTile, RegStore
 from croq.ir.objects import Kernel, Param, TensorMap, View
 from croq.ir.scalar import Symbol
 from croq.ir.types import BYTES
+from croq.target.cuda import VECTOR
 
 ArgumentKind = Literal["tensor_map", "pointer", "scalar", "symbol"]
-VECTOR_ALIGNMENT = 16  # bytes; what vector accesses assume of an array's address
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def signature(kernel: Kernel) -> tuple[Argument, ...]:
         )
     for param in kernel.params:
         if param.shape is not None and ("pointer" in param.access or id(param) in pointers):
-            alignment = VECTOR_ALIGNMENT if id(param) in vectors else BYTES[param.type]
+            alignment = VECTOR if id(param) in vectors else BYTES[param.type]
             arguments.append(
                 Argument(
                     "pointer",

@@ -11,6 +11,7 @@ from croq.ir.types import BYTES, ThreadSet
 from croq.sema.symbolic import COMPARE, Dim
 from croq.source import SourceFile
 from croq.target import DEFAULT, TARGETS, Target
+from croq.target.cuda import VECTOR, WARP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,7 @@ class Buffer(Object):
     array: bool = False  # declared with [slots], so references carry a slot
     swizzle: int = 0
     offset: int | None = None  # bytes from the start of the CTA's shared memory
-    alignment: int = 16
+    alignment: int = VECTOR
     why: str = ""
 
     @property
@@ -320,6 +321,10 @@ class Kernel:
     @property
     def target(self) -> Target:
         return TARGETS[self.arch]
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // WARP)
 
     @property
     def entry_name(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from croq.target.cuda import WARP, WARPGROUP
+
 # bytes of each element type that data may have; `bool` is a scalar only
 BYTES = {
     "f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "tf32": 4,
@@ -61,13 +63,20 @@ class ThreadSet:
 
     def warps(self) -> tuple[int, ...]:
         """Warps that hold at least one of the threads."""
-        return tuple(sorted({t // 32 for t in self}))
+        return tuple(sorted({t // WARP for t in self}))
+
+    def warpgroups(self) -> tuple[ThreadSet, ...]:
+        """The threads of each warpgroup apart."""
+        parts: dict[int, list[int]] = {}
+        for t in self:
+            parts.setdefault(t // WARPGROUP, []).append(t)
+        return tuple(ThreadSet.of(part) for part in parts.values())
 
     def whole_warps(self) -> bool:
-        return all(a % 32 == 0 and b % 32 == 0 for a, b in self.ranges)
+        return all(a % WARP == 0 and b % WARP == 0 for a, b in self.ranges)
 
     def whole_warpgroups(self) -> bool:
-        return all(a % 128 == 0 and b % 128 == 0 for a, b in self.ranges)
+        return all(a % WARPGROUP == 0 and b % WARPGROUP == 0 for a, b in self.ranges)
 
     def __str__(self) -> str:
         return "{" + ", ".join(f"{a}..{b}" for a, b in self.ranges) + "}"

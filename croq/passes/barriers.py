@@ -7,7 +7,7 @@ debuggers). Events that become named barriers are numbered from the one before d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
@@ -75,12 +75,12 @@ def barrier(kernel: Kernel, threads: ThreadSet, span: Span | None, sink: Sink) -
     return [NamedBarrierSync(number, len(threads), None, span=span, threads=threads)]
 
 
-def barrier_each(kernel: Kernel, groups: list[ThreadSet], span: Span | None, sink: Sink) -> list[Op]:
+def barrier_each(kernel: Kernel, groups: Sequence[ThreadSet], span: Span | None, sink: Sink) -> list[Op]:
     """Each group waits for itself."""
     return each_group(groups, span, lambda group: barrier(kernel, group, span, sink))
 
 
-def each_group(groups: list[ThreadSet], span: Span | None, make: Callable[[ThreadSet], list[Op]]) -> list[Op]:
+def each_group(groups: Sequence[ThreadSet], span: Span | None, make: Callable[[ThreadSet], list[Op]]) -> list[Op]:
     """What each group does for itself; with several groups, of consecutive threads, a thread picks its own's."""
     if len(groups) == 1:
         return make(groups[0])

@@ -99,8 +99,7 @@ class _Flow:
         fence = ProxyFence(span=op.span, threads=op.threads)
         if not reads or op.threads is None or not self.inserting:
             return [fence]
-        groups = [ThreadSet(((start, start + 128),)) for a, b in op.threads.ranges for start in range(a, b, 128)]
-        return [fence, *barrier_each(self.kernel, groups, op.span, self.sink)]
+        return [fence, *barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)]
 
     def through(self, op: Op, state: State) -> State | None:
         if isinstance(op, If):

@@ -22,7 +22,7 @@ from croq.passes.fragment_checks import check_collectives, check_links, report
 from croq.passes.fragment_units import Unit, described, unit_of
 from croq.source import Span
 from croq.target.base import Product
-from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout
 
 
 @dataclass(frozen=True)
@@ -274,8 +274,8 @@ class _Inference:
         fault = None
         if len(shape) > 2:
             fault = "it has more than two dimensions"
-        elif shape[0] % 64:
-            fault = f"{shape[0]} rows are not a multiple of 64"
+        elif shape[0] % ROWS:
+            fault = f"{shape[0]} rows are not a multiple of {ROWS}"
         elif len(shape) == 2 and shape[1] % 8:
             fault = f"{shape[1]} columns are not a multiple of 8"
         if fault is not None:

@@ -47,8 +47,8 @@ from croq.passes.threads import ThreadAnalysis
 from croq.passes.tma_boxes import Boxes
 from croq.passes.values import divides, unproved_dimensions
 from croq.sema.symbolic import Dim
+from croq.target.cuda import VECTOR, WARPGROUP
 
-VECTOR = 16  # bytes of the widest access
 UNROLL = 8  # steps of a copy that a thread has in flight
 
 
@@ -130,7 +130,7 @@ class _Lower:
             )
             return []
         groups = self.analysis.groups(values, op.threads)
-        if len(groups) > 1 and not all(len(g) == 128 and g.whole_warpgroups() for g in groups):
+        if len(groups) > 1 and not all(len(g) == WARPGROUP and g.whole_warpgroups() for g in groups):
             self.sink.error(
                 "E-832",
                 op.span,
@@ -220,7 +220,7 @@ class _Lower:
         if op.level == "group" and (op.threads.whole_warps() or len(op.threads.warps()) == 1):
             return [WarpSync(span=op.span, threads=op.threads)]
         if op.level == "group-4":
-            return barrier_each(self.kernel, _warpgroups(op.threads), op.span, self.sink)
+            return barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)
         return barrier(self.kernel, op.threads, op.span, self.sink)
 
 
@@ -248,13 +248,6 @@ def _elect(groups: list[ThreadSet], body: list[Op], op: Op) -> Elect:
     for inner in body:
         inner.threads = leaders
     return scope
-
-
-def _warpgroups(threads: ThreadSet) -> list[ThreadSet]:
-    parts: dict[int, list[int]] = {}
-    for t in threads:
-        parts.setdefault(t // 128, []).append(t)
-    return [ThreadSet.of(part) for part in parts.values()]
 
 
 def is_shared(view: View) -> bool:

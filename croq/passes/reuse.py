@@ -27,7 +27,6 @@ from croq.ir.scalar import For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.barriers import barrier_each
 from croq.passes.base import Pass
-from croq.target.cuda import WARPGROUP
 
 State = dict[Buffer, ThreadSet]  # read by MMAs of these threads, which have not met since
 
@@ -73,12 +72,7 @@ class _Flow:
             return []
         if not self.inserting:
             return [op]  # only whether there is one counts
-        groups = [
-            ThreadSet(((start, start + WARPGROUP),))
-            for first, last in threads.ranges
-            for start in range(first, last, WARPGROUP)
-        ]
-        return barrier_each(self.kernel, groups, op.span, self.sink)
+        return barrier_each(self.kernel, threads.warpgroups(), op.span, self.sink)
 
     def inside(self, op: Op, state: State) -> State:
         if isinstance(op, If):

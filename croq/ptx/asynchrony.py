@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARP, WARPGROUP, Lanes, Mask
+from croq.ptx.lanes import Lanes, Mask
 from croq.ptx.memory import PAD, SHARED_START, Offsets, Segment, padded
 from croq.ptx.syntax import Instruction, Place
+from croq.target.cuda import WARP, WARPGROUP
 
 Array = np.ndarray[Any, Any]
 

@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(slots=True)
 class NamedBarrier:
-    """One of the 16 barriers of a CTA. `generation` counts completions. PTX ISA, bar"""
+    """One of the named barriers of a CTA. `generation` counts completions. PTX ISA, bar"""
 
     generation: int = 0
     arrived: int = 0  # threads, whole warps each

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-WARP, WARPGROUP = 32, 128
+from croq.target.cuda import WARP, WARPGROUP
 
 Ints = np.ndarray[Any, np.dtype[np.intp]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

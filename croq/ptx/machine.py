@@ -17,7 +17,7 @@ from croq.ptx.asynchrony import Alignment, Flight, MmaGroups, ThreadGroups
 from croq.ptx.build import Block, Code
 from croq.ptx.faults import PtxFault, of_unit
 from croq.ptx.groups import Group, NamedBarrier, Wait
-from croq.ptx.lanes import WARP, Lanes, Mask
+from croq.ptx.lanes import Lanes, Mask
 from croq.ptx.memory import Memory
 from croq.ptx.mma_registers import MmaRegisters
 from croq.ptx.registers import Specials
@@ -27,10 +27,11 @@ from croq.ptx.syntax import Instruction, Module
 from croq.ptx.units.fault import UnitFault
 from croq.ptx.units.mbarrier import Mbarriers
 from croq.ptx.units.tensor_map import TensorMap
+from croq.target import DEFAULT, TARGETS
+from croq.target.cuda import WARP
 
 STEP_LIMIT = 1_000_000  # blocks of instructions that one CTA may run
 STRETCH = 2_000  # blocks that a group runs before it lets others by: it may be polling memory
-BARRIERS = 16
 LANES_PART = 0.05  # how often, at random, some lanes of a warp run ahead of the others
 
 
@@ -45,6 +46,7 @@ class Machine:
         tensor_maps: Mapping[int, TensorMap],
     ) -> None:  # fmt: skip
         self.module = module
+        self.target = TARGETS.get(module.target, DEFAULT)
         self.tensor_maps = tensor_maps
         self.memory = memory
         self.specials = specials
@@ -66,7 +68,7 @@ class Machine:
         self.groups: list[Group] = []
         self.exited = np.zeros(self.threads, dtype=bool)
         self.mbarriers = Mbarriers()
-        self.barriers = [NamedBarrier() for _ in range(BARRIERS)]
+        self.barriers = [NamedBarrier() for _ in range(self.target.named_barriers)]
         self.flights: list[Flight] = []
         self.copies = ThreadGroups(self.threads)
         self.bulk = ThreadGroups(self.threads)

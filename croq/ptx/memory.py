@@ -23,9 +23,7 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 SEGMENT_SHIFT = 36
 SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 0x10000 << SEGMENT_SHIFT, 0x10001 << SEGMENT_SHIFT, 0x10002 << SEGMENT_SHIFT
-SHARED_START = (
-    1024  # the first KiB of a CTA's window belongs to the system on sm_90. CUDA C++ guide, compute capability
-)
+SHARED_START = 1024  # the first KiB of a CTA's window belongs to the system. CUDA C++ guide, compute capability 9.0
 LOCAL_START = 16  # 0 is no address
 PAD = 16  # the widest access; memory is viewed in such units
 

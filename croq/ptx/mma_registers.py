@@ -14,8 +14,9 @@ from typing import Any
 
 from croq.ptx.definite import inputs, is_accumulation, registers_of, results
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARP, Lanes
+from croq.ptx.lanes import Lanes
 from croq.ptx.syntax import Function, Instruction, Vec
+from croq.target.cuda import WARP
 
 Slots = tuple[int, ...]
 FIELD = 24  # bits of a warp

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from croq.ptx.syntax import WIDTHS
+from croq.target.cuda import WARP
 
 Array = np.ndarray[Any, Any]
 Dim3 = tuple[int, int, int]
@@ -72,12 +73,12 @@ class Specials:
         self.threads = block[0] * block[1] * block[2]
         self.rows: dict[str, Array] = {}
         linear = np.arange(self.threads, dtype=np.uint32)
-        lane = linear % 32
+        lane = linear % WARP
         bit = np.uint32(1) << lane
         one = {
             "%laneid": lane,
-            "%warpid": linear // 32,
-            "%nwarpid": -(-self.threads // 32),
+            "%warpid": linear // WARP,
+            "%nwarpid": -(-self.threads // WARP),
             "%lanemask_eq": bit,
             "%lanemask_lt": bit - np.uint32(1),
             "%lanemask_le": bit | (bit - np.uint32(1)),

@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARP
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.ptx.groups import Group

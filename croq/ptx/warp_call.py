@@ -12,13 +12,14 @@ from croq.ptx.asynchrony import SharedSegment
 from croq.ptx.build import Builder, local_layout, param_layout, reachable, shared_layout
 from croq.ptx.faults import PtxFault, unsupported
 from croq.ptx.groups import Group
-from croq.ptx.lanes import WARP, Lanes
+from croq.ptx.lanes import Lanes
 from croq.ptx.machine import STEP_LIMIT, Machine
 from croq.ptx.memory import LOCAL_START, LOCAL_WINDOW, LocalSegment, Memory, Segment, padded
 from croq.ptx.registers import Specials
 from croq.ptx.run import variables
 from croq.ptx.schedule import schedule_of
 from croq.ptx.syntax import Function, Module
+from croq.target.cuda import WARP
 
 Array = np.ndarray[Any, Any]
 FAMILIES = ops.FAMILIES  # importing them registers the instructions

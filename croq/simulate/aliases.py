@@ -12,8 +12,9 @@ from typing import TypeVar
 import numpy as np
 
 from croq.simulate.dtypes import Array
+from croq.target.cuda import VECTOR
 
-ALIGNMENT = 16  # bytes: groups start at a multiple, so that offsets keep the alignment that addresses have
+ALIGNMENT = VECTOR  # bytes: groups start at a multiple, so that offsets keep the alignment that addresses have
 WORK = 100_000  # steps that NumPy may take over one pair of arrays
 _Key = TypeVar("_Key")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from croq.ir.core import Op
 from croq.ir.objects import Event
 from croq.simulate.faults import fault
-from croq.target.cuda import MBARRIER_MAX_TX
+from croq.target.cuda import MBARRIER_MAX_TX, WARP
 
 
 class Mbarrier:
@@ -131,7 +131,7 @@ class NamedBarrier:
 
     def arrive(self, count: int, op: Op, warp: int = 0) -> bool:
         """One warp arrives for a generation of `count` threads; True when that completes it."""
-        if count % 32 or count <= 0:
+        if count % WARP or count <= 0:
             raise fault("E-5017", op, f"{self.name} is used with {count} threads, no positive multiple of 32")
         if self.arrived and count != self.count:
             raise fault(
@@ -141,7 +141,7 @@ class NamedBarrier:
                 notes=[f"{self.arrived} threads have arrived with the other count"],
             )
         self.count = count
-        self.arrived += 32
+        self.arrived += WARP
         self.there.add(warp)
         if self.arrived == count:
             self.arrived = 0

@@ -26,6 +26,7 @@ from croq.simulate.hostile import Plan
 from croq.simulate.machine import ALL_LANES, Policy, Run, Warp
 from croq.simulate.memory import GlobalData, SharedTile
 from croq.simulate.registers import Registers, Shape
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.simulate.timeline_record import Recorder
@@ -331,7 +332,7 @@ def check_exit(warp: Warp) -> None:
             raise fault(
                 "E-5021",
                 pending.op,
-                f"thread {32 * warp.index + lane} ends without waiting until its bulk store has read shared memory",
+                f"thread {WARP * warp.index + lane} ends without waiting until its bulk store has read shared memory",
             )
 
 

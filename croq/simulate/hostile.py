@@ -60,7 +60,7 @@ def plan(kernel: Kernel, number: int) -> Plan:
         return known[number]
     random = Random(f"hostile:{number}")
     sites = [op for op in kernel.walk() if op.UNTIL is not None]
-    order = list(range(-(-kernel.threads // 32)))
+    order = list(range(kernel.warps))
     random.shuffle(order)
     late = frozenset[Op](op for op in sites if random.random() < 0.5)
     return Plan("drawn at random", late, tuple(order), random.random() < 0.5, random.choice((2, 10, 50)))
@@ -68,7 +68,7 @@ def plan(kernel: Kernel, number: int) -> Plan:
 
 def issuers_first(kernel: Kernel, sites: Sequence[Op]) -> tuple[int, ...]:
     """All warps, those first that issue loads: they overwrite what others read."""
-    warps = range(-(-kernel.threads // 32))
+    warps = range(kernel.warps)
     loads = [op for op in sites if isinstance(op, BulkTensorLoad) and op.threads is not None]
     first = {w for op in loads if op.threads is not None for w in op.threads.warps()}
     return (*(w for w in warps if w in first), *(w for w in warps if w not in first))

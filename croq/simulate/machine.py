@@ -18,8 +18,9 @@ from croq.simulate.barriers import Barriers, Mbarrier, NamedBarrier
 from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
 from croq.simulate.memory import Shared
-from croq.simulate.registers import WARP, Registers
+from croq.simulate.registers import Registers
 from croq.simulate.watch import Watcher, elements
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.simulate.compiler import Program
@@ -212,7 +213,7 @@ class Warp:
 
     @property
     def threads(self) -> NDArray[np.int64]:
-        return 32 * self.index + np.arange(WARP)
+        return WARP * self.index + np.arange(WARP)
 
     # ------------------------------------------------------------------------------------------ lanes
     def active(self) -> NDArray[np.bool_] | None:

@@ -15,7 +15,7 @@ from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.faults import fault
 from croq.simulate.machine import Run, Waiting, Warp, lanes_of
 from croq.simulate.ops_mma import group_of
-from croq.target.cuda import CTA_BARRIER
+from croq.target.cuda import CTA_BARRIER, WARP
 
 
 @handles(hw.MbarrierInit)
@@ -102,7 +102,7 @@ def _wait(c: Compiler, op: hw.MbarrierWait) -> Code:
         slot = warp.cta.barriers.slot
         if type(slots) is not np.ndarray and type(parities) is not np.ndarray:
             return [(slot(event, slots, op), parities, warp.mask)]
-        slots, parities = np.broadcast_to(slots, 32), np.broadcast_to(parities, 32)
+        slots, parities = np.broadcast_to(slots, WARP), np.broadcast_to(parities, WARP)
         pairs: dict[tuple[int, int], int] = {}
         for lane in lanes_of(warp.mask):
             pair = int(slots[lane]), int(parities[lane])
@@ -132,7 +132,7 @@ def _sync(c: Compiler, op: hw.NamedBarrierSync) -> Code:
 
 @handles(hw.CtaSync)
 def _cta_sync(c: Compiler, op: hw.CtaSync) -> Code:
-    return c.preemptible(_synchronise(op, CTA_BARRIER, -(-c.kernel.threads // 32) * 32, None))
+    return c.preemptible(_synchronise(op, CTA_BARRIER, c.kernel.warps * WARP, None))
 
 
 def _synchronise(op: Op, id_: int, count: int, event: Event | None) -> Code:

@@ -26,8 +26,8 @@ from croq.simulate.dtypes import DTYPES, Array
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Warp
 from croq.simulate.views import coordinates, data_of, linear, origin, slot_of
+from croq.target.cuda import WARP
 
-WARP = 32
 CPP_TYPES = {
     "bool": "bool", "s8": "signed char", "u8": "unsigned char", "s16": "short", "u16": "unsigned short", "s32": "int",
     "u32": "unsigned int", "s64": "long long", "u64": "unsigned long long", "f32": "float", "tf32": "float",

@@ -11,6 +11,7 @@ from croq.simulate.dtypes import Scalar
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Run, Warp, lane_flags, lane_mask
 from croq.simulate.ops_barrier import converge
+from croq.target.cuda import WARP
 
 WAITED = 10_000  # turns of a loop that only others can end, after which nobody will come
 TURNS = 200_000  # of any other loop without a count
@@ -280,7 +281,7 @@ def _elect(c: Compiler, op: hw.Elect) -> Code:
         if scope == "set":
             if thread is None:
                 raise fault("E-5099", op, "an election without a thread")
-            return warp.mask & (1 << thread % 32) if thread // 32 == warp.index else 0
+            return warp.mask & (1 << thread % WARP) if thread // WARP == warp.index else 0
         if scope == "warp":
             converge(warp, op)
         if scope == "warpgroup" and warp.index % 4:

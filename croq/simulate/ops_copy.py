@@ -188,7 +188,7 @@ class SharedBox:
         count = self.bytes // 16
         if not self.width:
             return slice(start // 16, start // 16 + count)
-        phase = start % 1024
+        phase = start % swizzle.alignment(self.width)
         pattern = self._pattern.get(phase)
         if pattern is None:
             linear = phase + 16 * np.arange(count, dtype=np.int64)

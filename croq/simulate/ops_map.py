@@ -23,6 +23,7 @@ from croq.simulate.faults import fault
 from croq.simulate.machine import Warp
 from croq.simulate.ops_registers import lane_axes
 from croq.simulate.registers import Registers, Shape
+from croq.target.cuda import WARP
 
 _REDUCTIONS: dict[str, Any] = {"add": np.add, "max": np.fmax, "min": np.fmin}
 
@@ -53,7 +54,7 @@ def _map(c: Compiler, op: hw.RegMap) -> Code:
         v = warp.v
         for source, target in lifts:
             value = v[source]
-            v[target] = value.reshape(32, *[1] * (axes - 1)) if type(value) is np.ndarray else value
+            v[target] = value.reshape(WARP, *[1] * (axes - 1)) if type(value) is np.ndarray else value
         coordinates = shape.coordinates(warp.index)
         before = warp.element_mask
         warp.element_mask = _elements(warp, shape, axes)

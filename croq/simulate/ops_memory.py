@@ -18,6 +18,7 @@ from croq.simulate.machine import Warp, lane_flags
 from croq.simulate.memory import UNITS
 from croq.simulate.views import check_coordinates, coordinates, data_of, linear, origin, outside_fault, slot_of
 from croq.simulate.watch import LANES, Place, Units
+from croq.target.cuda import WARP
 
 # (elements as a flat array, element numbers, number of the first element from the start of the root's storage)
 Cells = tuple[Array, Scalar]
@@ -130,7 +131,7 @@ def _local(warp: Warp, root: Buffer) -> Array:
     """A local buffer of all lanes of a warp: [32 * slots * elements]."""
     data = warp.local.get(root)
     if data is None:
-        count = 32 * root.slots * int(np.prod(root.shape))
+        count = WARP * root.slots * int(np.prod(root.shape))
         data = warp.local[root] = np.full(count, poison(root.type), dtype=DTYPES[root.type])
     return data
 
@@ -149,7 +150,7 @@ def _local_cells(c: Compiler, view: View, locate: Callable[[Warp], list[Scalar]]
         number = slot(warp)
         if not (np.all(np.asarray(number) >= 0) and np.all(np.asarray(number) < root.slots)):
             raise fault("E-5012", op, f"a slot of `{root.name}` that it does not have")
-        lanes = np.arange(32, dtype=np.int64).reshape(32, *[1] * (axes - 1))
+        lanes = np.arange(WARP, dtype=np.int64).reshape(WARP, *[1] * (axes - 1))
         return data, lanes * total + number * count + linear(found, strides)
 
     return in_local
@@ -201,7 +202,7 @@ def _fill_local(c: Compiler, op: hw.FillTile, root: Buffer) -> Code:
 
     def run(warp: Warp) -> None:
         content = warp.v[value]
-        data = _local(warp, root).reshape(32, -1)
+        data = _local(warp, root).reshape(WARP, -1)
         flags = lane_flags(warp.mask)
         data[flags] = content[flags, None] if type(content) is np.ndarray else content
 

@@ -25,7 +25,7 @@ from croq.simulate.machine import Mma, Run, Waiting, Warp, Warpgroup
 from croq.simulate.matrices import Located, SharedOperand
 from croq.simulate.registers import Registers
 from croq.simulate.watch import Place
-from croq.target.sm90.wgmma import M
+from croq.target.fragments import ROWS
 
 WARP_ROWS = 16  # rows of each 64-row block that one warp has
 F32 = NDArray[np.float32]
@@ -140,7 +140,7 @@ def _own_rows(operand: SharedOperand, op: hw.WgmmaIssue, warp: Warp, at: Located
     """The chunks of A that hold the warp's rows of each 64-row block."""
     first = warp.index % 4 * WARP_ROWS
     per = operand.box.tile.per_chunk if operand.transposed else 1
-    blocks = [slice((n + first) // per, (n + first + WARP_ROWS) // per) for n in range(0, op.m, M)]
+    blocks = [slice((n + first) // per, (n + first + WARP_ROWS) // per) for n in range(0, op.m, ROWS)]
     if operand.transposed:
         return np.concatenate([at.chunks[:, block] for block in blocks], axis=1)
     return np.concatenate([at.chunks[block] for block in blocks])

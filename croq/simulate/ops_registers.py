@@ -16,11 +16,12 @@ from croq.simulate.machine import Warp
 from croq.simulate.registers import Shape
 from croq.simulate.views import data_of, linear, origin, outside_fault, slot_of
 from croq.simulate.watch import elements
+from croq.target.cuda import WARP
 
 
 def lane_axes(mask: Array | None, axes: int) -> Array | None:
     """A mask of lanes, to broadcast against values with `axes` axes."""
-    return None if mask is None else mask.reshape(32, *[1] * (axes - 1))
+    return None if mask is None else mask.reshape(WARP, *[1] * (axes - 1))
 
 
 @handles(scalar.FragDeclare)
@@ -47,7 +48,7 @@ def _fill(c: Compiler, op: hw.RegFill) -> Code:
     def run(warp: Warp) -> None:
         content = convert(warp.v[value])
         if is_vector(content):
-            content = content.reshape(32, *[1] * (axes - 1))
+            content = content.reshape(WARP, *[1] * (axes - 1))
         find(warp).store(content, lane_axes(warp.active(), axes), warp, op)
 
     return Code(run)
@@ -88,7 +89,7 @@ def _reduce_row(c: Compiler, op: hw.RegReduceRow) -> Code:
 @handles(hw.RegShuffleReduce)
 def _shuffle_reduce(c: Compiler, op: hw.RegShuffleReduce) -> Code:
     find, combine = c.fragment(op.frag), REDUCE[op.kind]
-    lane = np.arange(32)
+    lane = np.arange(WARP)
     partners = [lane ^ (1 << bit) for bit in reversed(range(op.lanes.bit_length() - 1))]
 
     def run(warp: Warp) -> None:

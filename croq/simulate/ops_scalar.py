@@ -14,6 +14,7 @@ from croq.simulate.compiler import Code, Compiler, Plain, handed_on, handles
 from croq.simulate.dtypes import DTYPES, Array, Scalar, converter, is_vector, uniform
 from croq.simulate.faults import fault
 from croq.simulate.machine import Warp, lane_flags
+from croq.target.cuda import WARP
 
 # Results that are often equal in all lanes of a warp although an operand is not: `thread / 128`, `thread < 64`.
 _COLLAPSING = {"div", "shr", "and", *arithmetic.COMPARISONS, *arithmetic.LOGIC}
@@ -218,10 +219,10 @@ def _set_by_elements(var: int, value: int, dtype: Any) -> Plain:
 
     def run(warp: Warp) -> None:
         content, mask = np.asarray(_of(dtype, warp.v[value])), np.asarray(_elements_that_assign(warp))
-        full = np.broadcast_shapes((32, 1), content.shape, mask.shape)
-        assigned = np.broadcast_to(mask, full).reshape(32, -1)
+        full = np.broadcast_shapes((WARP, 1), content.shape, mask.shape)
+        assigned = np.broadcast_to(mask, full).reshape(WARP, -1)
         last = assigned.shape[1] - 1 - np.argmax(assigned[:, ::-1], axis=1)
-        values = np.broadcast_to(content, full).reshape(32, -1)[np.arange(32), last]
+        values = np.broadcast_to(content, full).reshape(WARP, -1)[np.arange(WARP), last]
         warp.v[var] = np.where(assigned.any(axis=1), values, _of(dtype, warp.v[var]))
 
     return run

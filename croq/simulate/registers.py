@@ -24,11 +24,10 @@ from croq.ir.objects import Fragment, Layout
 from croq.simulate.dtypes import DTYPES, Array, poison
 from croq.simulate.faults import fault
 from croq.source import Span
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.simulate.machine import Mma, Warp
-
-WARP = 32
 
 
 class Shape:
@@ -76,7 +75,7 @@ class Shape:
         """Logical coordinates of what a warp holds, as s32 arrays that broadcast against its part."""
         found = self._coordinates.get(warp)
         if found is None:
-            threads = (32 * warp + np.arange(WARP) - self.first_thread) % self.layout.threads
+            threads = (WARP * warp + np.arange(WARP) - self.first_thread) % self.layout.threads
             raw = [c.astype(np.int32)[:, self.order] for c in self.layout.coordinates(threads)]
             if self.kind == "accumulator":
                 row, col = (c.reshape(self.dims) for c in raw)

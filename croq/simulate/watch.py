@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from croq.ir.core import Op
 from croq.ir.objects import Buffer, Fragment, Param
 from croq.simulate.dtypes import Array, Scalar
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.simulate.barriers import Mbarrier, NamedBarrier
     from croq.simulate.machine import Cta, Mma, Warp
 
-LANES = np.arange(32, dtype=np.int8)
+LANES = np.arange(WARP, dtype=np.int8)
 LANES.setflags(write=False)
 
 
@@ -54,13 +55,13 @@ def elements(root: Buffer | Param, index: Scalar, size: int, active: Array | Non
     """One element a lane, or one for each position of a map: `index` and `active` (None: all) broadcast together."""
     at = np.asarray(index, dtype=np.int64)
     if at.ndim < 2 and (active is None or active.ndim == 1):
-        at = at if at.ndim else np.full(32, at)
+        at = at if at.ndim else np.full(WARP, at)
         lanes = LANES
         if active is not None:
             at, lanes = at[active], lanes[active]
     else:
         axes = max(at.ndim, 1 if active is None else active.ndim)
-        lanes = LANES.reshape(32, *[1] * (axes - 1))
+        lanes = LANES.reshape(WARP, *[1] * (axes - 1))
         shape = np.broadcast_shapes(at.shape, lanes.shape, () if active is None else active.shape)
         at, lanes = np.broadcast_to(at, shape), np.broadcast_to(lanes, shape)
         chosen = slice(None) if active is None else np.broadcast_to(active, shape)

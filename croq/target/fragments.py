@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from croq.target.cuda import WARPGROUP
 
+ROWS = 64  # of a block: what one instruction computes
 QUAD = 4  # lanes that share the rows of an accumulator
 
 
@@ -33,12 +34,12 @@ class AccumulatorLayout:
 
     @property
     def registers(self) -> int:
-        return self.m // 64 * (self.n // 2)
+        return self.m // ROWS * (self.n // 2)
 
     @property
     def row_registers(self) -> int:
         """Rows a thread holds parts of."""
-        return self.m // 64 * 2
+        return self.m // ROWS * 2
 
     def row_register_of(self, register: int) -> int:
         """Which of the thread's rows `register` belongs to (the register of a `RowLayout` over the same rows)."""
@@ -63,7 +64,7 @@ class RowLayout:
 
     @property
     def registers(self) -> int:
-        return self.m // 64 * 2
+        return self.m // ROWS * 2
 
     def coordinates(self, thread: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         t = np.asarray(thread, dtype=np.int64)[:, None]

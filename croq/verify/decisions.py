@@ -19,6 +19,7 @@ import numpy as np
 from croq.ir.core import Op, Value
 from croq.ir.hw import Section
 from croq.ir.scalar import Binary, For, If, Select, Unary, VarGet, While
+from croq.target.cuda import WARP
 from croq.verify import progressions as sets
 from croq.verify.bindings import Binding, agreeing, agrees
 from croq.verify.intervals import Threads, type_range
@@ -27,7 +28,6 @@ from croq.verify.program import Decision, Program, Sample
 from croq.verify.progressions import FAR, Domain
 from croq.verify.relations import Relations
 from croq.verify.solve import FALSE, TRUE, Solver
-from croq.verify.values import WARP
 
 MOST_ATTEMPTS = 8  # from one run
 LONGER = (25, 100, 400)  # iterations for what a variable counts

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.objects import Buffer, Layout, View
+from croq.target.cuda import WARP
 from croq.verify.barrier_faults import deadlock, partial
 from croq.verify.device_text import Nature
 from croq.verify.explain import outside
 from croq.verify.program import Program, Site
 from croq.verify.state import Oracle, Warp
 from croq.verify.tensor import Tensor
-from croq.verify.values import WARP, Scalar, Undecided, flags
+from croq.verify.values import Scalar, Undecided, flags
 
 
 class Machine(Tensor):

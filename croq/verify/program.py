@@ -21,6 +21,7 @@ from croq.ir.hw import Section
 from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.types import FLOATS, FUTURE
 from croq.source import Span
+from croq.target.cuda import WARP
 from croq.verify import values
 from croq.verify.assumptions import written
 from croq.verify.device_text import DeviceText
@@ -29,7 +30,6 @@ from croq.verify.intervals import FAR, Intervals
 from croq.verify.leaves import Expressions
 from croq.verify.places import decide_places
 from croq.verify.slicing import Lanes, Slice, invariant, is_shared
-from croq.verify.values import WARP
 
 
 @dataclass(eq=False)

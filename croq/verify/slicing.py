@@ -27,7 +27,8 @@ from croq.ir.scalar import (
     VarGet,
     VarSet,
 )
-from croq.verify.values import BINARY, WARP, convert, lnot
+from croq.target.cuda import WARP
+from croq.verify.values import BINARY, convert, lnot
 
 
 def is_shared(view: object) -> bool:

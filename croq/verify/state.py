@@ -20,6 +20,7 @@ import numpy as np
 
 from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Event, Param
+from croq.target.cuda import WARP
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
 from croq.verify.program import (
@@ -32,7 +33,7 @@ from croq.verify.program import (
     Site,
 )
 from croq.verify.regions import Regions
-from croq.verify.values import FULL, UNKNOWN, WARP, Scalar, TooLong, Undecided, flags, split
+from croq.verify.values import FULL, UNKNOWN, Scalar, TooLong, Undecided, flags, split
 
 FUEL = 200_000  # iterations of all loops of a run
 Clock = list[int]

@@ -38,10 +38,6 @@ def _groups(coder: Coder, threads: ThreadSet, values: Iterable[Value]) -> tuple[
     return groups_of(threads, keys)
 
 
-def _warpgroups(threads: ThreadSet) -> tuple[ThreadSet, ...]:
-    return groups_of(threads, {t: t // 128 for t in threads})
-
-
 # ------------------------------------------------------------------------------------------------------------- events
 def _path(coder: Coder, op: Op) -> object:
     """Implicit generations are counted in each role, and in the CTA's own code."""
@@ -85,10 +81,10 @@ def _future_wait(coder: Coder, op: tile.FutureWait, mask: str) -> None:
         if isinstance(producer, tile.Mma):
             site = coder.site(op, "mma wait")
             if op.threads is not None:
-                _meet(coder, op, mask, _warpgroups(op.threads), "wait")
+                _meet(coder, op, mask, op.threads.warpgroups(), "wait")
             coder.line(f"S.mma_wait(W, {mask}, {site}, {coder.value(future)})")
             if op.threads is not None:
-                _meet(coder, op, mask, _warpgroups(op.threads), "done")
+                _meet(coder, op, mask, op.threads.warpgroups(), "done")
         else:
             site = coder.site(op, "move wait")
             coder.line(f"while S.land_future(W, {mask}, {site}, {coder.value(future)}): yield")
@@ -149,7 +145,7 @@ def _sync(coder: Coder, op: tile.Sync, mask: str) -> None:
     if op.level == "group":
         coder.line(f"S.warp_sync(W, {mask})")
     else:
-        _meet(coder, op, mask, (threads,) if op.level == "block" else _warpgroups(threads), "sync")
+        _meet(coder, op, mask, (threads,) if op.level == "block" else threads.warpgroups(), "sync")
 
 
 # --------------------------------------------------------------------------------------------------- MMAs and fragments
@@ -157,7 +153,7 @@ def _mma(coder: Coder, op: tile.Mma, mask: str) -> None:
     threads = _threads(coder, op, mask)
     if threads is None:
         return
-    _meet(coder, op, mask, _warpgroups(threads), "mma")
+    _meet(coder, op, mask, threads.warpgroups(), "mma")
     frag = op.a.frag if isinstance(op.a, FragRef) else None
     a = op.a if isinstance(op.a, View) else None
     site = coder.site(op, "mma", acc=op.acc.frag, frag=frag, a=a, b=op.b, accumulate=True)
@@ -168,7 +164,7 @@ def _mma(coder: Coder, op: tile.Mma, mask: str) -> None:
     coder.line(f"{name} = S.mma(W, {mask}, {site}, {coder.value(op.acc.slot)}, {', '.join(places_)})")
     if op.future is None:
         coder.line(f"S.mma_wait(W, {mask}, {coder.site(op, 'mma wait')}, {name})")
-        _meet(coder, op, mask, _warpgroups(threads), "done")
+        _meet(coder, op, mask, threads.warpgroups(), "done")
 
 
 def _frag_store(coder: Coder, op: tile.FragStore, mask: str) -> None:

@@ -16,6 +16,7 @@ from croq.ir.tile import EventTrigger
 from croq.ir.types import ThreadSet
 from croq.passes.generations import Remainders, generations
 from croq.passes.threads import ThreadAnalysis
+from croq.target.cuda import WARP
 from croq.verify.event_faults import again, other_generation, ran_ahead, surplus
 from croq.verify.explain import in_flight_at_end
 from croq.verify.machine import Machine
@@ -23,7 +24,7 @@ from croq.verify.memory import Access
 from croq.verify.program import Site
 from croq.verify.state import Clock, Closing, Epoch, Warp
 from croq.verify.tensor import Mma
-from croq.verify.values import WARP, Scalar, Undecided
+from croq.verify.values import Scalar, Undecided
 
 
 @dataclass(eq=False)
@@ -341,9 +342,4 @@ def required(kernel: Kernel) -> dict[Event, list[int]]:
 
 def groups_of(threads: ThreadSet, keys: Any) -> tuple[ThreadSet, ...]:
     """The threads that move one tile: all, or (where `keys` differ) those of each warpgroup."""
-    if len({keys[t] for t in threads}) <= 1:
-        return (threads,)
-    parts: dict[int, list[int]] = {}
-    for t in threads:
-        parts.setdefault(t // 128, []).append(t)
-    return tuple(ThreadSet.of(part) for part in parts.values())
+    return (threads,) if len({keys[t] for t in threads}) <= 1 else threads.warpgroups()

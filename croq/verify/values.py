@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 import croq.numbers as numbers
 from croq.ir.core import Op
 from croq.ir.types import FLOATS
+from croq.target.cuda import WARP
 
-WARP = 32
 FULL = (1 << WARP) - 1
 Scalar = Any  # int | bool | NDArray[np.int64] | Unknown
 

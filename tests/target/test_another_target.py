@@ -11,11 +11,12 @@ from croq.diagnostics import CompileError, Diagnostic, InternalError
 from croq.ir.hw import SetMaxNReg
 from croq.ir.parser import parse_kernel
 from croq.ir.printer import print_kernel
+from croq.ir.types import BYTES
 from croq.ir.verify import verify
 from croq.source import SourceFile
-from croq.target import TARGETS, cuda
+from croq.target import TARGETS, cuda, fragments
 from croq.target.sm90 import SM_90A
-from croq.target.sm90.wgmma import WGMMA
+from croq.target.sm90.wgmma import K_BYTES, WGMMA
 from tests.conftest import ROOT
 
 SMALL = replace(
@@ -133,3 +134,11 @@ def test_unknown_architectures_are_refused_with_those_that_there_are() -> None:
 
 def test_a_warpgroup_is_four_warps() -> None:
     assert cuda.WARPGROUP == 4 * cuda.WARP
+
+
+def test_a_block_of_rows_is_what_one_instruction_computes() -> None:
+    assert WGMMA.m == fragments.ROWS
+
+
+def test_one_instruction_multiplies_32_bytes_along_k() -> None:
+    assert {element.k * BYTES[name] for name, element in WGMMA.elements.items()} == {K_BYTES}

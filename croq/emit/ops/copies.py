@@ -16,11 +16,12 @@ from croq.emit.text import call_text
 from croq.ir.hw import CopyTile, FillTile
 from croq.ir.objects import Buffer, Param, View
 from croq.ir.types import BYTES
+from croq.target.cuda import VECTOR
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
-RAW = {16: "croq::u32x4", 8: "u64", 4: "u32", 2: "u16", 1: "u8"}
+RAW = {VECTOR: "croq::u32x4", 8: "u64", 4: "u32", 2: "u16", 1: "u8"}
 
 
 def _rank(emitter: Emitter, op: CopyTile | FillTile) -> Expr:
@@ -144,14 +145,14 @@ def fill_tile(emitter: Emitter, op: FillTile) -> Fields:
     at = name(emitter.names.declare("at"))
     emitter.names.pop()
     base, length = _region(emitter, op.dest, buffer)
-    wide = op.vector == 16
+    wide = op.vector == VECTOR
     return {
         "what": f"{buffer.name} = {value}",
         "condition": _participates(emitter, op),
         "at": at.text,
-        "first": plus(times(_rank(emitter, op), 16 if wide else BYTES[buffer.type])).text,
+        "first": plus(times(_rank(emitter, op), VECTOR if wide else BYTES[buffer.type])).text,
         "length": length,
-        "stride": op.count * (16 if wide else BYTES[buffer.type]),
+        "stride": op.count * (VECTOR if wide else BYTES[buffer.type]),
         "address": plus(base, at).text,
         "value": f"croq::splat<{element}>({value})" if wide else f"{element}({value})",
         "type": "croq::u32x4" if wide else element,

@@ -13,7 +13,7 @@ from croq.emit import registers
 from croq.emit.emitter import MapPlace
 from croq.emit.expressions import Expr, divided, modulo, name, plus, times
 from croq.emit.ops.scalars import assignment
-from croq.emit.registers import ROWS, converted, packed_pair, shape_of
+from croq.emit.registers import converted, packed_pair, shape_of
 from croq.emit.registry import expression, statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line
@@ -23,7 +23,7 @@ from croq.ir.hw import RegMap
 from croq.ir.objects import FragRef
 from croq.ir.scalar import Cast, FragRead, FragWrite
 from croq.ir.types import ThreadSet
-from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

@@ -13,7 +13,7 @@ from croq.emit.registry import statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line
 from croq.ir.hw import RegCopy, RegFill, RegReduceRow, RegShuffleReduce
-from croq.target.fragments import AccumulatorLayout
+from croq.target.fragments import ROWS, AccumulatorLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -47,7 +47,7 @@ def reg_reduce_row(emitter: Emitter, op: RegReduceRow) -> list[Line]:
     emitter.names.push()
     row, r = name(emitter.names.declare("row")), name(emitter.names.declare("r"))
     even, odd = name(emitter.names.declare("even")), name(emitter.names.declare("odd"))
-    many = layout.m > registers.ROWS
+    many = layout.m > ROWS
     block = divided(row, 2) if many else None
     inside = times(modulo(row, 2) if many else row, 2)
 

@@ -46,6 +46,7 @@ from croq.ir.scalar import (
     VarGet,
     VarSet,
 )
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -61,7 +62,6 @@ GUARDED = {
 }  # fmt: skip
 COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne"})
 LOGICAL = frozenset({"land", "lor"})
-WARP = 32
 
 
 @expression(Const)

@@ -19,14 +19,15 @@ from croq.emit.expressions import (
     times,
 )
 from croq.emit.ops.maps import loop, rank
-from croq.emit.registers import ROWS, converted, packed_pair, shape_of
+from croq.emit.registers import converted, packed_pair, shape_of
 from croq.emit.registry import statement
 from croq.emit.templating import render
 from croq.emit.text import Line, call_text
 from croq.ir.hw import RegStore
 from croq.ir.objects import Buffer, Param, View
 from croq.ir.types import BYTES
-from croq.target.fragments import AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.swizzle import CHUNK
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -60,7 +61,7 @@ def _stmatrix(emitter: Emitter, op: RegStore) -> list[Line]:
     row, chunk, c = name(names.declare("row")), name(names.declare("chunk")), name(names.declare("c"))
     block = name(names.declare("block")) if layout.m > ROWS else None
     first_row = plus(row0, times(block, ROWS) if block is not None else 0, emitter.places["warp_row"])
-    first_chunk = divided(times(col0, BYTES[buffer.type]), addresses.CHUNK)
+    first_chunk = divided(times(col0, BYTES[buffer.type]), CHUNK)
     chunks = layout.n // 8
     fields = {
         "row": row.text,

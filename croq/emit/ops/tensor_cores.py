@@ -13,6 +13,7 @@ from croq.ir.core import Value
 from croq.ir.hw import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Buffer, FragRef, Matrix, View
 from croq.ir.operands import words
+from croq.target.fragments import ROWS
 from croq.target.sm90.descriptors import Descriptor, Major
 from croq.target.sm90.instructions import A_REGISTERS, Wgmma
 
@@ -62,7 +63,7 @@ def _arrays(emitter: Emitter, refs: tuple[FragRef, ...]) -> list[str]:
 def wgmma_issue(emitter: Emitter, op: WgmmaIssue) -> Fields:
     wgmma = instruction(op)
     emitter.instructions.add(wgmma)
-    blocks, steps = op.m // registers.ROWS, op.k // op.k_step
+    blocks, steps = op.m // ROWS, op.k // op.k_step
     emitter.names.push()
     assert op.b_matrix is not None
     b = _Operand(emitter, op.b, op.b_matrix, "mn" if op.b_transposed else "k", "b")

@@ -9,15 +9,15 @@ import numpy as np
 from croq.ptx.build import Builder
 from croq.ptx.faults import PtxFault
 from croq.ptx.groups import NamedBarrier, Wait
-from croq.ptx.lanes import WARP, Lanes
+from croq.ptx.lanes import Lanes
 from croq.ptx.ops.access import address_of
 from croq.ptx.registers import Array
 from croq.ptx.registry import End, Form, Step, instruction
 from croq.ptx.syntax import Instruction
 from croq.ptx.units.mbarrier import token_pending
+from croq.target.cuda import WARP
 
 # --------------------------------------------------------------------------------------------------- named barriers
-_IDS = 16
 
 
 def _uniform(row: Array, lanes: Lanes, what: str) -> int:
@@ -39,8 +39,8 @@ class _Arrival:
         """Every warp arrives in turn. The barrier and, by its generation, the positions of the threads."""
         number = _uniform(self.id, lanes, "id")
         count = _uniform(self.count, lanes, "count") if self.count is not None else None
-        if not 0 <= number < _IDS:
-            raise PtxFault("E-7022", f"barrier {number} of {_IDS}")
+        if not 0 <= number < len(machine.barriers):
+            raise PtxFault("E-7022", f"barrier {number} of {len(machine.barriers)}")
         if count is not None and (count % WARP or count == 0):
             raise PtxFault("E-7022", f"barrier {number} for {count} threads, which is no multiple of {WARP}")
         barrier = machine.barriers[number]

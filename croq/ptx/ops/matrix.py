@@ -15,7 +15,7 @@ import numpy as np
 from croq.ptx.asynchrony import WARPS
 from croq.ptx.build import Builder
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARP, WARPGROUP, Lanes
+from croq.ptx.lanes import Lanes
 from croq.ptx.memory import PAD
 from croq.ptx.ops.access import address_of, items
 from croq.ptx.registers import Array
@@ -25,6 +25,7 @@ from croq.ptx.units import matrix_moves
 from croq.ptx.units.fault import require
 from croq.ptx.units.mma_sync import MmaSync
 from croq.ptx.units.wgmma import WARP_ROWS, Wgmma
+from croq.target.cuda import WARP, WARPGROUP
 
 _ELEMENTS = "f16 bf16 tf32 f32 s32 e4m3 e5m2 s8 u8 b1 s4 u4"
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -172,8 +173,9 @@ def wait(builder: Builder, form: Form) -> End:
 @instruction("setmaxnreg", flags="inc dec sync aligned", types="u32", ends=True)
 def setmaxnreg(builder: Builder, form: Form) -> End:
     count = int(form.operands[0].value)
-    fits = 24 <= count <= 256 and count % 8 == 0
-    require(fits, "setmaxnreg-count", f"setmaxnreg to {count} registers, not 24..256 in steps of 8")
+    allowed = builder.machine.target.register_requests
+    which = f"{allowed[0]}..{allowed[-1]} in steps of {allowed.step}"
+    require(count in allowed, "setmaxnreg-count", f"setmaxnreg to {count} registers, not {which}")
     return aligned(builder, form, lambda lanes: None)
 
 

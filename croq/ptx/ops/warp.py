@@ -10,11 +10,12 @@ import numpy as np
 
 from croq.ptx.build import Builder
 from croq.ptx.faults import PtxFault
-from croq.ptx.lanes import WARP, Lanes
+from croq.ptx.lanes import Lanes
 from croq.ptx.ops.arithmetic import stepped
 from croq.ptx.registers import Array
 from croq.ptx.registry import End, Form, Step, instruction
 from croq.ptx.syntax import Pair, Sink
+from croq.target.cuda import WARP
 
 Work = Callable[[Lanes], None]
 

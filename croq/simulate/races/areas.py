@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from croq.ir.objects import Buffer, Kernel, Param
 from croq.simulate.memory import PAGE
 from croq.simulate.watch import Place, Units
+from croq.target.swizzle import CHUNK
 
-CHUNK = 16
 REMEMBERED = 8192  # footprints
 
 

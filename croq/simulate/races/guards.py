@@ -38,7 +38,7 @@ class Guards:
     def warps(self, op: Op) -> tuple[int, ...]:
         """Warps whose threads execute an operation; all when that is not known."""
         if op.threads is None:
-            return tuple(range(-(-self.kernel.threads // 32)))
+            return tuple(range(self.kernel.warps))
         return op.threads.warps()
 
     def between(self, first: Op, first_warp: int, second: Op, second_warp: int) -> Guard | None:

@@ -20,8 +20,8 @@ from croq.simulate.races import reports
 from croq.simulate.races.clocks import Agent, Clock, Clocks, Epoch, knows, merged
 from croq.simulate.races.guards import Guards
 from croq.simulate.watch import Watcher
+from croq.target.cuda import WARP
 
-WARP = 32
 Waiter = tuple[int, Agent, int, Op]  # the completion that is waited for, by whom, when it was over (0: not yet), where
 
 

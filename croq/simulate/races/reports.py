@@ -12,6 +12,7 @@ from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Mma, Warp
 from croq.simulate.races.clocks import Agent
 from croq.source import Span
+from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.simulate.races.detector import Block, Detector
@@ -316,7 +317,7 @@ def phase(completion: int) -> str:
 def who(agent: Agent) -> str:
     if agent.lanes & (agent.lanes - 1):
         return f"warp {agent.warp}"
-    return f"thread {32 * agent.warp + agent.lanes.bit_length() - 1}"
+    return f"thread {WARP * agent.warp + agent.lanes.bit_length() - 1}"
 
 
 def may_join_twice(barrier: NamedBarrier, op: Op, warp: Warp, before: Op | None) -> SimulationFault:
