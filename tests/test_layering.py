@@ -84,6 +84,36 @@ def violations(package: Path) -> list[str]:
     return found
 
 
+# Who speaks of one architecture: what its matrix instructions read (descriptors) and how they are written. Everybody
+# else asks a `Target`.
+OF_ONE_ARCHITECTURE = {
+    "croq.ir.machine",  # fields of descriptors
+    "croq.ir.operands",
+    "croq.passes.mma",  # an MMA becomes WGMMAs
+    "croq.passes.operands",
+    "croq.emit.emitter",  # wrappers of WGMMA, and words of its descriptors
+    "croq.emit.file",
+    "croq.emit.kernel",
+    "croq.emit.ops.tensor_cores",
+}
+
+
+def importers_of_architectures(package: Path) -> set[str]:
+    """Modules outside `croq.target` that import from one of its folders."""
+    folders = {f"croq.target.{init.parent.name}" for init in (package / "target").glob("*/__init__.py")}
+    found = set()
+    for path in sorted(package.rglob("*.py")):
+        module = _module(path, package.parent)
+        imported = {".".join(name.split(".")[:3]) for _, name in _imports(path, module)}
+        if _part(module) != "target" and imported & folders:
+            found.add(module)
+    return found
+
+
+def test_only_what_speaks_of_its_instructions_imports_an_architecture():
+    assert importers_of_architectures(PACKAGE) == OF_ONE_ARCHITECTURE
+
+
 def test_every_folder_has_a_level():
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert folders <= set(LEVELS), f"give these a place in LEVELS: {sorted(folders - set(LEVELS))}"

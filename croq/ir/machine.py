@@ -8,12 +8,10 @@ from typing import Any
 from croq.ir.core import Op
 from croq.ir.hw import NamedBarrierArrive, NamedBarrierSync, SetMaxNReg, WgmmaIssue
 from croq.ir.objects import FragRef, Matrix, View
-from croq.ir.types import BYTES
 from croq.target import Target
 from croq.target.base import Product
 from croq.target.cuda import WARP
 from croq.target.sm90.descriptors import MAX_ENCODED
-from croq.target.sm90.wgmma import K_BYTES
 
 
 def wgmma(op: WgmmaIssue, target: Target) -> Iterator[str]:
@@ -22,7 +20,8 @@ def wgmma(op: WgmmaIssue, target: Target) -> Iterator[str]:
         op.m, op.n, op.k, a or "", b or "", acc or "", isinstance(op.a, FragRef), op.a_transposed, op.b_transposed
     )
     yield from (f"no wgmma: {fault.message}" for fault in target.tensor_core.faults(product))
-    if op.k_step * BYTES[op.b.root.type] != K_BYTES:
+    element = target.tensor_core.elements.get(op.b.root.type)
+    if element is not None and op.k_step != element.k:
         yield f"K in steps of {op.k_step} {op.b.root.type}"
     for name, matrix in (("a", op.a_matrix), ("b", op.b_matrix)):
         if matrix is not None:
