@@ -18,7 +18,7 @@ from croq.emit.expressions import Expr, cpp_type, name
 from croq.emit.names import Names, outside_names
 from croq.emit.places import Places
 from croq.emit.registers import slots_of
-from croq.emit.registry import EXPRESSION_EMITTERS, STATEMENTS
+from croq.emit.registry import expression, statement
 from croq.emit.signature import Arguments
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line, base_name, statement_text
@@ -107,7 +107,7 @@ class Emitter:
 
     def op(self, op: Op) -> None:
         previous, self.source = self.source, op.span.line if op.span else self.source
-        if type(op) in EXPRESSION_EMITTERS:
+        if op.EXPRESSION:
             self._define(op)
         else:
             self._statement(op)
@@ -118,7 +118,7 @@ class Emitter:
             self._region_statement(op)
             return
         at = len(self.lines)
-        fields = STATEMENTS[type(op)](self, op)
+        fields = statement[op](self, op)
         self.spent(op)
         self.settle(written(op))
         if fields is not None:
@@ -130,7 +130,7 @@ class Emitter:
         if not isinstance(op, Section):
             self.quote(op)
         visible = set(self._pending)
-        fields = STATEMENTS[type(op)](self, op)
+        fields = statement[op](self, op)
         self._pending = {value: pending for value, pending in self._pending.items() if value in visible}
         if fields is not None:
             self.lines += fields if isinstance(fields, list) else render(op.NAME, fields, self.source)
@@ -174,7 +174,7 @@ class Emitter:
         count = self.uses.of(value)
         if count == 0 or value.type == FUTURE:
             return
-        expr = EXPRESSION_EMITTERS[type(op)](self, op)
+        expr = expression[op](self, op)
         self.spent(op)
         if isinstance(op, Symbol) or self._inlined(value, expr, count):
             self._pending[value] = Pending(expr, op, value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from croq.emit.expressions import Expr
 from croq.emit.templating import Fields
 from croq.emit.text import Line
-from croq.ir.core import Op
+from croq.ir.dispatch import Rules, lowered
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -18,33 +18,6 @@ StatementResult = Fields | list[Line] | None
 Statement = Callable[["Emitter", Any], StatementResult]
 Expression = Callable[["Emitter", Any], Expr]
 
-STATEMENTS: dict[type[Op], Statement] = {}
-EXPRESSION_EMITTERS: dict[type[Op], Expression] = {}
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def statement(*ops: type[Op]) -> Callable[[_F], _F]:
-    """Register the emission of operations that become statements, laid out by `templates/NAME.j2`."""
-
-    def register(fn: _F) -> _F:
-        for op in ops:
-            STATEMENTS[op] = fn
-        return fn
-
-    return register
-
-
-def expression(*ops: type[Op]) -> Callable[[_F], _F]:
-    """Register the emission of operations that become expressions; `value.j2` names one where it needs a name."""
-
-    def register(fn: _F) -> _F:
-        for op in ops:
-            EXPRESSION_EMITTERS[op] = fn
-        return fn
-
-    return register
-
-
-def covered() -> set[type[Op]]:
-    return set(STATEMENTS) | set(EXPRESSION_EMITTERS)
+# What becomes a statement is laid out by `templates/NAME.j2`; an expression is named by `value.j2`, where it needs one.
+statement = Rules[Statement]("emission of statements", lambda kind: lowered(kind) and not kind.EXPRESSION)
+expression = Rules[Expression]("emission of expressions", lambda kind: lowered(kind) and kind.EXPRESSION)

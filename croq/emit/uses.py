@@ -6,42 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import BulkTensorLoad, BulkTensorStore, MbarrierArrive, MbarrierExpectTx, MbarrierWait, RegMap
+from croq.ir.hw import BulkTensorLoad, BulkTensorStore, MbarrierWait
 from croq.ir.objects import View
 from croq.ir.scalar import (
-    Binary,
-    BlockIndex,
     Call,
     Cast,
-    Const,
-    For,
     FragRead,
     FragWrite,
     LoadElement,
     Math,
-    Select,
-    Symbol,
-    ThreadIndex,
-    Unary,
     VarGet,
     While,
 )
 from croq.ir.types import FUTURE
-
-EXPRESSIONS = (
-    Const,
-    Symbol,
-    ThreadIndex,
-    BlockIndex,
-    Binary,
-    Unary,
-    Select,
-    Cast,
-    Math,
-    VarGet,
-    FragRead,
-    LoadElement,
-)
 
 
 def rendered_operands(op: Op) -> Iterator[Value]:
@@ -73,7 +50,7 @@ def analyse(body: Block) -> Uses:
     places: list[tuple[Op, int]] = []
     loop_of: dict[Value, int] = {}
     _collect(body, 0, places, loop_of, uses)
-    live = {id(op) for op, _ in places if not isinstance(op, EXPRESSIONS)}
+    live = {id(op) for op, _ in places if not op.EXPRESSION}
     for op, loop in reversed(places):
         if id(op) not in live:
             continue
@@ -92,9 +69,9 @@ def _collect(block: Block, loop: int, places: list[tuple[Op, int]], loop_of: dic
         for value in op.results():
             loop_of[value] = loop
             uses.definition[value] = op
-        inner = id(op) if isinstance(op, (For, While, RegMap)) else loop
-        for value in op.results() if isinstance(op, (For, RegMap)) else ():
-            loop_of[value] = inner
+        inner = id(op) if op.CONTROL in ("loop", "map") else loop
+        if inner != loop:
+            loop_of.update(dict.fromkeys(op.results(), inner))
         if isinstance(op, While):  # its condition is defined in its head
             _collect(op.head, inner, places, loop_of, uses)
             places.append((op, inner))
@@ -107,8 +84,8 @@ def _collect(block: Block, loop: int, places: list[tuple[Op, int]], loop_of: dic
 
 def _hints(op: Op, uses: Uses) -> None:
     """What the operation's operands are to it. Operations come last to first, so the first one's word stands."""
-    if isinstance(op, (MbarrierArrive, MbarrierExpectTx, MbarrierWait, BulkTensorLoad)) and op.slot is not None:
-        uses.hints[op.slot] = f"{op.event.name}_slot"
+    if isinstance(slot := getattr(op, "slot", None), Value):
+        uses.hints[slot] = f"{op.events[0].name}_slot"
     if isinstance(op, MbarrierWait):
         uses.hints[op.parity] = f"{op.event.name}_parity"
     if isinstance(op, (BulkTensorLoad, BulkTensorStore)):

@@ -129,7 +129,7 @@ class Op:
     NAME: ClassVar[str] = ""
     VOCABULARY: ClassVar[Vocabulary] = "both"  # "tile": none may be left after lowering
     PURE: ClassVar[bool] = False  # may be removed when unused, moved and duplicated
-    READS: ClassVar[bool] = False  # gives a value that it reads, and nothing else: may be removed when unused
+    EXPRESSION: ClassVar[bool] = False  # gives a value, pure or one that it reads, and does nothing else
     ORDINARY: ClassVar[bool] = False  # of one thread: it computes, branches, accesses memory; orders and starts nothing
     OPAQUE: ClassVar[bool] = False  # text that the IR does not understand: it may do anything
     REGISTERS: ClassVar[bool] = False  # works on whole fragments
@@ -249,7 +249,7 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
         made.ACCESSES = tuple(touched)
         made.REGIONS = tuple(f.name for f in fields(made) if Block in (hints[f.name], *get_args(hints[f.name])))
         made.ORDINARY |= pure
-        made.READS = "result" in hints and {a for _, a in touched} == {"read"}
+        made.EXPRESSION = pure or ("result" in hints and {access for _, access in touched} == {"read"})
         if name in REGISTRY:
             raise TypeError(f"two operations are called {name}")
         REGISTRY[name] = made

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from croq.diagnostics import Diagnostic, InternalError, make
 from croq.ir import hw, machine, scalar
 from croq.ir.core import Block, Composite, Object, Op, Value
+from croq.ir.dispatch import Rules
 from croq.ir.notation import KEYWORDS, op_fields
 from croq.ir.objects import Buffer, Event, Fragment, Kernel, Variable, View
 from croq.ir.printer import print_op
@@ -173,7 +174,7 @@ def _unlowered(obj: Object) -> Iterator[str]:
 
 # ----------------------------------------------------------------------------------------------------------- types
 def _type_faults(op: Op) -> Iterator[str]:
-    found = _CHECKS.get(type(op))
+    found = _CHECKS.get(op)
     if found is not None:
         yield from found(op)
 
@@ -275,7 +276,18 @@ def _fill(op: hw.RegFill) -> Iterator[str]:
     yield from _same("a fragment and its fill value", op.frag.frag.type, op.value.type)
 
 
-_CHECKS: dict[type[Op], Callable[[Any], Iterator[str]]] = {
+def _section(op: hw.Section) -> Iterator[str]:
+    if op.condition is not None:
+        yield from _bool("the condition", op.condition)
+
+
+def _slot(op: Any) -> Iterator[str]:
+    if op.slot is not None:
+        yield from _integers("a slot", (op.slot,))
+
+
+_CHECKS = Rules[Callable[[Any], Iterator[str]]]("verifier of the IR")
+_CHECKS.of = {
     scalar.Const: _const,
     scalar.Binary: _binary,
     scalar.Unary: _unary,
@@ -291,6 +303,11 @@ _CHECKS: dict[type[Op], Callable[[Any], Iterator[str]]] = {
     scalar.For: _loop,
     scalar.While: lambda op: _bool("the condition", op.condition),
     scalar.If: lambda op: _bool("the condition", op.condition),
+    hw.Section: _section,
+    hw.MbarrierArrive: _slot,
+    hw.MbarrierExpectTx: _slot,
+    hw.MbarrierWait: _slot,
+    hw.BulkTensorLoad: _slot,
     hw.RegFill: _fill,
     hw.RegCopy: _reg_copy,
     hw.RegMap: _registers("domain"),
@@ -298,3 +315,10 @@ _CHECKS: dict[type[Op], Callable[[Any], Iterator[str]]] = {
     hw.RegShuffleReduce: _registers("frag"),
     hw.RegStore: _registers("frag"),
 }
+_CHECKS.without("of any type", scalar.Symbol, scalar.ThreadIndex, scalar.BlockIndex, scalar.Cast)
+_CHECKS.without("C++ text has its own types", scalar.Call, scalar.Cpp)
+_CHECKS.without("no values", scalar.Break, scalar.Continue, scalar.FragDeclare, hw.Elect, hw.MbarrierInit)
+_CHECKS.without("no values", hw.MbarrierInitFence, hw.CtaSync, hw.WarpSync, hw.ProxyFence, hw.BulkCommit, hw.BulkWait)
+_CHECKS.without("no values", hw.WgmmaFence, hw.WgmmaCommit, hw.WgmmaWait)
+_CHECKS.without("asked of the machine", *machine.CHECKS)
+_CHECKS.without("places of the passes' own making", hw.BulkTensorStore, hw.CopyTile, hw.FillTile)

@@ -55,7 +55,7 @@ def lower_map(op: FragMap, kernel: Kernel, sink: Sink) -> list[Op]:
 
 
 def _is_statement(op: Op) -> bool:
-    return not op.PURE and not op.READS and not isinstance(op, If)
+    return not op.EXPRESSION and not isinstance(op, If)
 
 
 class _Split:
@@ -167,9 +167,9 @@ class _Split:
             _replace_definition(self.op.body, value, read)
         for block, keep in ((row_body, row_class), (self.op.body, element_class)):
             _filter(block, keep)
-            remove_dead(block, lambda op: op.READS)
+            remove_dead(block, lambda op: op.EXPRESSION)
             _prune(block)
-            remove_dead(block, lambda op: op.READS)
+            remove_dead(block, lambda op: op.EXPRESSION)
         return row_iterator, row_body
 
     def _keep_in_registers(self, before: Builder) -> list[tuple[Value, Fragment]]:

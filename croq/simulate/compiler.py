@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from croq.ir.core import Block, Op, Value
+from croq.ir.dispatch import Rules
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, TensorMap, Variable
 from croq.ir.scalar import FragDeclare
 from croq.sema.symbolic import Dim
@@ -58,19 +59,7 @@ class Code:
 
 
 Handler = Callable[["Compiler", Any], "Code | None"]
-HANDLERS: dict[type[Op], Handler] = {}
-_H = TypeVar("_H", bound=Handler)
-
-
-def handles(*operations: type[Op]) -> Callable[[_H], _H]:
-    """Declare how operations are compiled. `None` from the handler: nothing to do at run time."""
-
-    def decorate(handler: _H) -> _H:
-        for operation in operations:
-            HANDLERS[operation] = handler
-        return handler
-
-    return decorate
+handles = Rules[Handler]("simulator")  # `None` from a handler: nothing to do at run time
 
 
 @dataclass
@@ -243,7 +232,7 @@ class Compiler:
 
     # --------------------------------------------------------------------------------------------- blocks
     def operation(self, op: Op) -> Code | None:
-        handler = HANDLERS.get(type(op))
+        handler = handles.get(op)
         if handler is None:
             raise fault("E-5030", op, f"the simulator cannot run `{op.NAME}`")
         if self.recorder is not None and self.map is None:

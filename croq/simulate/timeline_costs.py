@@ -8,10 +8,13 @@ same pipe at the same time share it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from croq.ir import hw, scalar
 from croq.ir.core import Block, Op, Value
+from croq.ir.dispatch import Rules, lowered
 from croq.ir.objects import Fragment, FragRef, Param
 from croq.ir.types import BYTES, FLOATS
 
@@ -113,37 +116,56 @@ _MATH = {
 
 
 # --------------------------------------------------------------------------------------------- register statements
+Price = Callable[[Any], Work]
+statements = Rules[Price]("costs of register statements", lambda kind: lowered(kind) and kind.REGISTERS)
+statements.without("no instruction", scalar.FragDeclare)
+elements = Rules[Price]("costs inside of maps", lambda kind: kind.ORDINARY)
+
+
+def of_statement(op: Op) -> Work:
+    """An operation on whole fragments, or an element access or call outside of maps. Nothing for what is free."""
+    return statements[op](op)
+
+
+def _tail() -> Work:
+    return Work(latency=cycles("statement"))
+
+
+@statements(hw.RegMap)
 def of_map(op: hw.RegMap) -> Work:
     """A map: what varies along a row once a register, the rest once a row."""
     registers = _registers(op.domain.frag)
     rows = registers if len(op.iterators) < 2 else _rows(op.domain.frag)
     counter = _Body(op)
-    total = counter.varying.times(registers) + counter.fixed.times(rows)
-    return total + Work(latency=cycles("statement"))
+    return counter.varying.times(registers) + counter.fixed.times(rows) + _tail()
 
 
-def of_register_op(op: Op) -> Work:
-    """The other operations on whole fragments, and element accesses outside of maps. Nothing for what is free."""
-    tail = Work(latency=cycles("statement"))
-    match op:
-        case hw.RegFill():
-            return Work(other=_registers(op.frag.frag)) + tail
-        case hw.RegCopy():
-            return _conversion(op.source.frag.type, op.dest.frag.type).times(_registers(op.source.frag)) + tail
-        case hw.RegReduceRow():
-            return _combine(op.kind).times(_registers(op.source.frag)) + tail
-        case hw.RegShuffleReduce():
-            rounds = op.lanes.bit_length() - 1
-            each = (Work(lsu=1) + _combine(op.kind)).times(_registers(op.frag.frag))
-            return each.times(rounds) + Work(latency=rounds * cycles("shuffle"))
-        case hw.RegStore():
-            return _store(op) + tail
-        case scalar.LoadElement() | scalar.StoreElement():
-            return _element(op)
-        case scalar.Call():
-            registers = sum(_registers(a.frag) for a in op.args if isinstance(a, FragRef))
-            return Work(fma=registers, latency=cycles("call"))
-    return NOTHING
+@statements(hw.RegFill)
+def _fill(op: hw.RegFill) -> Work:
+    return Work(other=_registers(op.frag.frag)) + _tail()
+
+
+@statements(hw.RegCopy)
+def _copy(op: hw.RegCopy) -> Work:
+    return _conversion(op.source.frag.type, op.dest.frag.type).times(_registers(op.source.frag)) + _tail()
+
+
+@statements(hw.RegReduceRow)
+def _reduce(op: hw.RegReduceRow) -> Work:
+    return _combine(op.kind).times(_registers(op.source.frag)) + _tail()
+
+
+@statements(hw.RegShuffleReduce)
+def _shuffle(op: hw.RegShuffleReduce) -> Work:
+    rounds = op.lanes.bit_length() - 1
+    each = (Work(lsu=1) + _combine(op.kind)).times(_registers(op.frag.frag))
+    return each.times(rounds) + Work(latency=rounds * cycles("shuffle"))
+
+
+@statements(scalar.Call)
+def _call(op: scalar.Call) -> Work:
+    registers = sum(_registers(a.frag) for a in op.args if isinstance(a, FragRef))
+    return Work(fma=registers, latency=cycles("call"))
 
 
 def of_copy(pieces: int, piece_bytes: int, *, loads: bool, shared: bool) -> Work:
@@ -184,14 +206,17 @@ def _conversion(source: str | None, dest: str | None) -> Work:
     return Work(alu=0.5) if BYTES[dest] < BYTES[source] else Work(alu=1)
 
 
+@statements(hw.RegStore)
 def _store(op: hw.RegStore) -> Work:
     source, dest = op.frag.frag.type, op.dest.root.type
     registers = _registers(op.frag.frag)
     words = registers * BYTES[dest] / 4
     place = Work(glob=words) if isinstance(op.dest.root, Param) else Work(lsu=words)
-    return _conversion(source, dest).times(registers) + place
+    return _conversion(source, dest).times(registers) + place + _tail()
 
 
+@statements(scalar.LoadElement, scalar.StoreElement)
+@elements(scalar.LoadElement, scalar.StoreElement)
 def _element(op: scalar.LoadElement | scalar.StoreElement) -> Work:
     root, load = op.view.root, isinstance(op, scalar.LoadElement)
     if isinstance(root, Param):
@@ -215,7 +240,7 @@ class _Body:
     def _block(self, block: Block, trips: float, *, row: bool) -> None:
         for op in block.ops:
             varies = not row and self._mark(op)
-            work = _inner(op).times(trips)
+            work = elements[op](op).times(trips)
             if varies:
                 self.varying += work
             else:
@@ -243,26 +268,40 @@ def _trips(op: Op) -> float:
     return float(count.value) if isinstance(count, scalar.Const) else 1
 
 
-def _inner(op: Op) -> Work:
-    """One element's worth of an operation inside a map."""
-    match op:
-        case scalar.Binary():
-            return _binary(op)
-        case scalar.Math():
-            return _MATH.get(op.fn, Work(xu=1, fma=2))
-        case scalar.Cast():
-            return _conversion(op.operand.type, op.result.type)
-        case scalar.Select() | scalar.If():
-            return Work(alu=1)
-        case scalar.Unary():
-            return NOTHING if op.result.type in FLOATS else Work(alu=0.5)
-        case scalar.LoadElement() | scalar.StoreElement():
-            return _element(op)
-        case scalar.FragWrite() if op.value.op is None or isinstance(op.value.op, scalar.Const):
-            return Work(other=1)
+@elements(scalar.Const, scalar.Symbol, scalar.ThreadIndex, scalar.BlockIndex, scalar.FragRead)
+@elements(scalar.VarDeclare, scalar.VarGet, scalar.VarSet, scalar.For, scalar.While, scalar.Break, scalar.Continue)
+@elements(scalar.Call)
+def _free(op: Op) -> Work:
     return NOTHING
 
 
+@elements(scalar.Select, scalar.If)
+def _choice(op: scalar.Select | scalar.If) -> Work:
+    return Work(alu=1)
+
+
+@elements(scalar.Math)
+def _math(op: scalar.Math) -> Work:
+    return _MATH.get(op.fn, Work(xu=1, fma=2))
+
+
+@elements(scalar.Cast)
+def _cast(op: scalar.Cast) -> Work:
+    return _conversion(op.operand.type, op.result.type)
+
+
+@elements(scalar.Unary)
+def _unary(op: scalar.Unary) -> Work:
+    return NOTHING if op.result.type in FLOATS else Work(alu=0.5)
+
+
+@elements(scalar.FragWrite)
+def _frag_write(op: scalar.FragWrite) -> Work:
+    constant = op.value.op is None or isinstance(op.value.op, scalar.Const)
+    return Work(other=1) if constant else NOTHING
+
+
+@elements(scalar.Binary)
 def _binary(op: scalar.Binary) -> Work:
     if op.left.type not in FLOATS:
         return Work(alu=2 if op.op in ("div", "mod", "cdiv") else 1)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from croq.ir import hw, scalar
 from croq.ir.core import Op, Value
+from croq.ir.dispatch import Rules
 from croq.ir.objects import Buffer, Event, View
 from croq.ir.types import BYTES
 from croq.simulate import timeline_costs as costs
@@ -113,7 +114,7 @@ class Recorder:
                 return code
             case scalar.For() | scalar.While():
                 return self._loop(c, op, handler)
-        probe = _probe(c, op, Place(tuple(self._roles), tuple(self._loops)))
+        probe = probes[op](c, op, Place(tuple(self._roles), tuple(self._loops)))
         code = handler(c, op)
         if probe is None or code is None:
             return code
@@ -184,26 +185,26 @@ def _no_note(warp: Warp) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- what is recorded
-def _probe(c: Compiler, op: Op, place: Place) -> _Probe | None:
-    match op:
-        case hw.MbarrierArrive() | hw.MbarrierExpectTx() | hw.MbarrierWait():
-            return _mbarrier(c, op, place)
-        case hw.NamedBarrierSync() | hw.NamedBarrierArrive() | hw.CtaSync():
-            return _named(op, place)
-        case hw.BulkTensorLoad():
-            return _load(c, op, place)
-        case hw.BulkTensorStore() | hw.WgmmaIssue():
-            return _with_slot(c, op, place)
-        case hw.CopyTile() | hw.FillTile():
-            return _copy(c, op, place)
-    kind, amount = _simple(op)
-    if kind is not None:
-        return _Probe(lambda warp: [Step(op, kind, place, amount=amount)])
-    if isinstance(op, scalar.LoadElement) and (work := costs.of_register_op(op)) != NOTHING:
-        after = frozenset(_fetches(op))
-        return _Probe(lambda warp: [Step(op, "fetch", place, work=work, after=after)])
-    work = costs.of_map(op) if isinstance(op, hw.RegMap) else costs.of_register_op(op)
+def _free(c: Compiler, op: Op, place: Place) -> None:
+    """It takes no modelled time."""
+
+
+Record = Callable[["Compiler", Any, Place], _Probe | None]
+probes = Rules[Record]("timelines", general=lambda kind: _free if kind.ORDINARY else None)
+probes(hw.Section, hw.Elect, hw.WarpSync, hw.MbarrierInitFence, scalar.FragDeclare, scalar.Cpp)(_free)
+
+
+@probes(hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce, hw.RegStore)
+@probes(scalar.StoreElement, scalar.Call)
+def _work(c: Compiler, op: Op, place: Place) -> _Probe | None:
+    work = costs.of_statement(op)
     return _Probe(lambda warp: [Step(op, "work", place, work=work)]) if work != NOTHING else None
+
+
+@probes(scalar.LoadElement)
+def _fetch(c: Compiler, op: scalar.LoadElement, place: Place) -> _Probe | None:
+    work, after = costs.of_statement(op), frozenset(_fetches(op))
+    return _Probe(lambda warp: [Step(op, "fetch", place, work=work, after=after)]) if work != NOTHING else None
 
 
 def _fetches(op: Op) -> set[Op]:
@@ -222,26 +223,21 @@ def _fetches(op: Op) -> set[Op]:
     return found
 
 
-def _simple(op: Op) -> tuple[Kind | None, float]:
+def _always(kind: Kind, amount: Callable[[Any], float]) -> Callable[[Compiler, Op, Place], _Probe]:
     """Operations that are recorded the same every time."""
-    match op:
-        case hw.SetMaxNReg():
-            return "pause", costs.cycles("setmaxnreg")
-        case hw.ProxyFence() | hw.MbarrierInit():
-            return "pause", costs.cycles("fence")
-        case hw.WgmmaFence():
-            return "pause", costs.cycles("wgmma.fence")
-        case hw.WgmmaCommit():
-            return "mma_commit", 0
-        case hw.WgmmaWait():
-            return "mma_wait", op.depth
-        case hw.BulkCommit():
-            return "store_commit", 0
-        case hw.BulkWait():
-            return "store_wait", op.depth
-    return None, 0
+    return lambda c, op, place: _Probe(lambda warp: [Step(op, kind, place, amount=amount(op))])
 
 
+probes(hw.SetMaxNReg)(_always("pause", lambda op: costs.cycles("setmaxnreg")))
+probes(hw.ProxyFence, hw.MbarrierInit)(_always("pause", lambda op: costs.cycles("fence")))
+probes(hw.WgmmaFence)(_always("pause", lambda op: costs.cycles("wgmma.fence")))
+probes(hw.WgmmaCommit)(_always("mma_commit", lambda op: 0))
+probes(hw.WgmmaWait)(_always("mma_wait", lambda op: op.depth))
+probes(hw.BulkCommit)(_always("store_commit", lambda op: 0))
+probes(hw.BulkWait)(_always("store_wait", lambda op: op.depth))
+
+
+@probes(hw.MbarrierArrive, hw.MbarrierExpectTx, hw.MbarrierWait)
 def _mbarrier(c: Compiler, op: hw.MbarrierArrive | hw.MbarrierExpectTx | hw.MbarrierWait, place: Place) -> _Probe:
     find = _barriers(c, op.event, op.slot, op)
     if isinstance(op, hw.MbarrierWait):
@@ -269,7 +265,8 @@ def _barriers(c: Compiler, event: Event, slot: Value | None, op: Op) -> Callable
     return find
 
 
-def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: Place) -> _Probe:
+@probes(hw.NamedBarrierSync, hw.NamedBarrierArrive, hw.CtaSync)
+def _named(c: Compiler, op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: Place) -> _Probe:
     kind: Kind = "sync_arrive" if isinstance(op, hw.NamedBarrierArrive) else "sync"
     event: Event | None = None if isinstance(op, hw.CtaSync) else op.event
     number = CTA_BARRIER if isinstance(op, hw.CtaSync) else op.barrier
@@ -281,6 +278,7 @@ def _named(op: hw.NamedBarrierSync | hw.NamedBarrierArrive | hw.CtaSync, place: 
     return _Probe(make)
 
 
+@probes(hw.BulkTensorLoad)
 def _load(c: Compiler, op: hw.BulkTensorLoad, place: Place) -> _Probe:
     find, slot, size = _barriers(c, op.event, op.slot, op), _slot(c, op.dest), _box_bytes(op)
     return _Probe(
@@ -292,14 +290,19 @@ def _load(c: Compiler, op: hw.BulkTensorLoad, place: Place) -> _Probe:
     )
 
 
-def _with_slot(c: Compiler, op: hw.BulkTensorStore | hw.WgmmaIssue, place: Place) -> _Probe:
-    if isinstance(op, hw.BulkTensorStore):
-        slot, size = _slot(c, op.source), _box_bytes(op)
-        return _Probe(lambda warp: [Step(op, "store", place, amount=size, slot=slot(warp))])
+@probes(hw.BulkTensorStore)
+def _store(c: Compiler, op: hw.BulkTensorStore, place: Place) -> _Probe:
+    slot, size = _slot(c, op.source), _box_bytes(op)
+    return _Probe(lambda warp: [Step(op, "store", place, amount=size, slot=slot(warp))])
+
+
+@probes(hw.WgmmaIssue)
+def _mma(c: Compiler, op: hw.WgmmaIssue, place: Place) -> _Probe:
     slot = _slot(c, op.b)
     return _Probe(lambda warp: [Step(op, "mma", place, slot=slot(warp))])
 
 
+@probes(hw.CopyTile, hw.FillTile)
 def _copy(c: Compiler, op: hw.CopyTile | hw.FillTile, place: Place) -> _Probe:
     elements = prod(c.extent(extent, op) for extent in op.dest.shape)
     size = BYTES[op.dest.root.type]

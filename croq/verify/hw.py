@@ -7,12 +7,13 @@ from math import prod
 
 from croq.ir import hw, tile
 from croq.ir.core import Op, Value
+from croq.ir.dispatch import lowered
 from croq.ir.objects import FragRef, Matrix, View
-from croq.ir.scalar import Call, Cpp, FragDeclare, LoadElement, StoreElement
+from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import BYTES
 from croq.verify.fragments import called, flush, shared_accesses
 from croq.verify.machine import Machine
-from croq.verify.program import Coder, Level, every_warpgroup, global_load, thread_bit
+from croq.verify.program import Coder, Level, Translator, every_warpgroup, global_load, rules, thread_bit
 from croq.verify.slicing import is_shared
 
 
@@ -223,44 +224,34 @@ def places(op: Op) -> Iterator[Value]:
                 yield from effect.target.values()
 
 
-_REGISTERS = frozenset(
-    {hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce, hw.RegStore, FragDeclare, Call}
-)
-
-LEVEL = Level(
-    "hw",
-    {
-        hw.Elect: _elect,
-        hw.MbarrierInit: _init,
-        hw.MbarrierInitFence: _init_fence,
-        hw.MbarrierArrive: _arrive,
-        hw.MbarrierExpectTx: _expect,
-        hw.MbarrierWait: _wait,
-        hw.NamedBarrierSync: _named_sync,
-        hw.NamedBarrierArrive: _named_arrive,
-        hw.CtaSync: _cta_sync,
-        hw.WarpSync: _warp_sync,
-        hw.ProxyFence: _proxy_fence,
-        hw.BulkTensorLoad: _load,
-        hw.BulkTensorStore: _store,
-        hw.BulkCommit: _bulk_commit,
-        hw.BulkWait: _bulk_wait,
-        hw.CopyTile: _copy,
-        hw.FillTile: _fill,
-        hw.WgmmaFence: _wgmma_fence,
-        hw.WgmmaIssue: _wgmma,
-        hw.WgmmaCommit: _wgmma_commit,
-        hw.WgmmaWait: _wgmma_wait,
-        hw.SetMaxNReg: _setmaxnreg,
-        hw.RegStore: reg_store,
-        LoadElement: element,
-        StoreElement: element,
-        Call: call,
-        Cpp: cpp,
-    },
-    _REGISTERS,
-    flush,
-    operands,
-    frozenset({hw.Elect}),
-    Machine,
-)
+RULES: dict[type[Op], Translator] = {
+    hw.Elect: _elect,
+    hw.MbarrierInit: _init,
+    hw.MbarrierInitFence: _init_fence,
+    hw.MbarrierArrive: _arrive,
+    hw.MbarrierExpectTx: _expect,
+    hw.MbarrierWait: _wait,
+    hw.NamedBarrierSync: _named_sync,
+    hw.NamedBarrierArrive: _named_arrive,
+    hw.CtaSync: _cta_sync,
+    hw.WarpSync: _warp_sync,
+    hw.ProxyFence: _proxy_fence,
+    hw.BulkTensorLoad: _load,
+    hw.BulkTensorStore: _store,
+    hw.BulkCommit: _bulk_commit,
+    hw.BulkWait: _bulk_wait,
+    hw.CopyTile: _copy,
+    hw.FillTile: _fill,
+    hw.WgmmaFence: _wgmma_fence,
+    hw.WgmmaIssue: _wgmma,
+    hw.WgmmaCommit: _wgmma_commit,
+    hw.WgmmaWait: _wgmma_wait,
+    hw.SetMaxNReg: _setmaxnreg,
+    hw.RegStore: reg_store,
+    LoadElement: element,
+    StoreElement: element,
+    Call: call,
+    Cpp: cpp,
+}
+RUNS = (hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce)
+LEVEL = Level("hw", rules("hardware", lowered, RULES, RUNS), flush, operands, Machine)

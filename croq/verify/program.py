@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from croq.ir import scalar
 from croq.ir.core import Block, Op, Value
+from croq.ir.dispatch import Rules
 from croq.ir.hw import Section
 from croq.ir.objects import Buffer, Kernel, Variable, View
 from croq.ir.types import FLOATS, FUTURE
@@ -116,7 +117,6 @@ class Load:
     number: int
 
 
-Rule = Literal["control", "followed", "computed"]
 Translator = Callable[["Coder", Any, str], None]
 
 
@@ -125,25 +125,16 @@ class Level:
     """How the operations of one stage of the IR are followed."""
 
     name: str
-    translators: dict[type[Op], Translator]
-    registers: frozenset[type[Op]]  # operations on fragments alone: a run of them is one call
-    flush: Callable[[Coder, list[Op], str], None]  # makes that call
+    rules: Rules[Translator]  # a kernel that has an operation without a rule is not decided
+    flush: Callable[[Coder, list[Op], str], None]  # makes the call for a run of operations on registers
     operands: Callable[[Op], Iterable[Value]]  # what must be computed for an operation
-    control: frozenset[type[Op]]  # operations that only narrow who runs their region
     machine: type[Any]  # what executes the calls
 
-    def rule(self, kind: type[Op]) -> Rule | None:
-        """How operations of a class are taken; None: not at all, and a kernel that has one is not decided."""
-        if kind in self.control or kind in _COMMON:
-            return "control"
-        if kind in self.translators or kind in self.registers:
-            return "followed"
-        return "computed" if kind.PURE else None
-
     def protocol(self, op: Op) -> bool:
+        """Whether it is of the protocol: all that is not arithmetic, control or a variable of the thread."""
         if isinstance(op, scalar.LoadElement | scalar.StoreElement):
             return is_shared(op.view)
-        return self.rule(type(op)) in ("followed", None)
+        return not (op.PURE or op.CONTROL == "threads" or type(op) in _COMMON)
 
 
 class Program:
@@ -315,18 +306,17 @@ class Coder:
         for inner in invariant(op):
             if inner in self.slice.relevant:
                 self.op(inner, mask)
-        if type(op) in level.registers:
+        in_run = op.REGISTERS or isinstance(op, scalar.Call)
+        if in_run:
             self.pending.append(op)
         if op in self.slice.protocol:
             decide_places(self, op, mask)
-        translator = level.translators.get(type(op)) or _COMMON.get(type(op))
+        translator = level.rules.get(op)
         if translator is not None:
-            if type(op) not in level.registers:
+            if not (in_run or op.PURE):
                 self.flush(mask)
             translator(self, op, mask)
-        elif op.PURE:
-            pure(self, op, mask)
-        elif type(op) not in level.registers:
+        else:
             self.unruled(op)
 
     def unruled(self, op: Op, within: Op | None = None) -> None:
@@ -465,6 +455,22 @@ def thread_bit(thread: int, threads: int) -> Any:
 def every_warpgroup(threads: int) -> Any:
     """A per-warp constant: lane 0 of each warpgroup's first warp."""
     return (np.arange(threads, dtype=np.int64) // WARP % 4 == 0).astype(np.int64)
+
+
+def in_run(coder: Coder, op: Op, mask: str) -> None:
+    """It touches registers alone, as its effects say: taken with its neighbours (`Level.flush`)."""
+
+
+def rules(
+    level: str, about: Callable[[type[Op]], bool], own: dict[type[Op], Translator], runs: Iterable[type[Op]]
+) -> Rules[Translator]:
+    """`runs`: operations on registers, scalar.py's added."""
+    made = Rules[Translator](
+        f"verifier of the {level} protocol", about, general=lambda kind: pure if kind.PURE else None
+    )
+    made.of = {**dict.fromkeys((*runs, scalar.FragDeclare), in_run), **_COMMON, **own}
+    made.without("it stands in maps only, which are taken as a whole", scalar.FragRead, scalar.FragWrite)
+    return made
 
 
 _COMMON: dict[type[Op], Translator] = {

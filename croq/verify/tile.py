@@ -8,12 +8,12 @@ from croq.ir import hw, tile
 from croq.ir.core import Op, Value
 from croq.ir.hw import Section
 from croq.ir.objects import EventRef, FragRef, View
-from croq.ir.scalar import Call, Cpp, FragDeclare, LoadElement, StoreElement
+from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import ThreadSet
 from croq.verify.fragments import flush
-from croq.verify.hw import LEVEL as HW
+from croq.verify.hw import RULES as HW
 from croq.verify.hw import call, cpp, element, places, together
-from croq.verify.program import Coder, Level, thread_bit
+from croq.verify.program import Coder, Level, Translator, rules, thread_bit
 from croq.verify.slicing import is_shared
 from croq.verify.tile_machine import TileMachine, groups_of
 
@@ -189,35 +189,27 @@ def operands(op: Op) -> Iterable[Value]:
         yield from places(op)
 
 
-_REGISTERS = frozenset(
-    {tile.FragFill, tile.FragMap, tile.FragReduce, tile.FragAllReduce, tile.FragCopy, tile.FragStore, FragDeclare, Call}
-)
-
-LEVEL = Level(
-    "tile",
-    {
-        hw.Elect: HW.translators[hw.Elect],
-        hw.CtaSync: HW.translators[hw.CtaSync],
-        hw.WarpSync: HW.translators[hw.WarpSync],
-        tile.EventWait: _wait,
-        tile.EventTrigger: _trigger,
-        tile.FutureWait: _future_wait,
-        tile.TmaLoad: _move,
-        tile.TmaStore: _move,
-        tile.DmaCopy: _move,
-        tile.BufferFill: _fill,
-        tile.Sync: _sync,
-        tile.Mma: _mma,
-        tile.SetReg: _nothing,
-        tile.FragStore: _frag_store,
-        LoadElement: element,
-        StoreElement: element,
-        Call: call,
-        Cpp: cpp,
-    },
-    _REGISTERS,
-    flush,
-    operands,
-    frozenset({hw.Elect}),
-    TileMachine,
-)
+RULES: dict[type[Op], Translator] = {
+    hw.Elect: HW[hw.Elect],
+    hw.CtaSync: HW[hw.CtaSync],
+    hw.WarpSync: HW[hw.WarpSync],
+    tile.EventWait: _wait,
+    tile.EventTrigger: _trigger,
+    tile.FutureWait: _future_wait,
+    tile.TmaLoad: _move,
+    tile.TmaStore: _move,
+    tile.DmaCopy: _move,
+    tile.BufferFill: _fill,
+    tile.Sync: _sync,
+    tile.Mma: _mma,
+    tile.SetReg: _nothing,
+    tile.FragStore: _frag_store,
+    LoadElement: element,
+    StoreElement: element,
+    Call: call,
+    Cpp: cpp,
+}
+RUNS = (tile.FragFill, tile.FragMap, tile.FragReduce, tile.FragAllReduce, tile.FragCopy)
+LEVEL = Level("tile", rules("tile", lambda kind: kind.VOCABULARY != "hw", RULES, RUNS), flush, operands, TileMachine)
+LEVEL.rules.without("gone behind the pass participants", tile.Scope, tile.Role)
+LEVEL.rules.without("not there before the pass events", tile.TmaIssue)

@@ -10,7 +10,7 @@ from croq.ir.objects import Event
 from croq.simulate.barriers import Mbarrier
 from croq.simulate.faults import SimulationFault
 from croq.simulate.timeline import timeline
-from croq.simulate.timeline_costs import Work, cycles, of_map, of_register_op
+from croq.simulate.timeline_costs import Work, cycles, of_map, of_statement
 from croq.simulate.timeline_record import Place, Step
 from croq.simulate.timeline_replay import replay
 
@@ -49,11 +49,11 @@ class TestCounting:
 
     def test_a_row_maximum(self, maps):
         (reduce, *_) = [op for op in maps if isinstance(op, hw.RegReduceRow)]
-        assert of_register_op(reduce).alu == 64
+        assert of_statement(reduce).alu == 64
 
     def test_shuffles_have_rounds(self, maps):
         (shuffle, *_) = [op for op in maps if isinstance(op, hw.RegShuffleReduce)]
-        work = of_register_op(shuffle)
+        work = of_statement(shuffle)
         assert work.lsu == 2 * 2 and work.latency == 2 * cycles("shuffle")
 
 

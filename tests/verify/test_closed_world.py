@@ -10,26 +10,12 @@ from croq.verify import Verdict, check, hw, tile, verify_protocol
 from croq.verify.device_text import DeviceText
 from tests.verify.helpers import kernels
 
-SHIPPED = dict(REGISTRY)
-ABSENT = {"scope", "role", "tma.issue"}  # gone behind `participants`, or not there yet
-IN_MAPS = {"frag_read", "frag_write"}
-
 
 def outcome(found: Verdict) -> str:
     return found.found[0].code if found.outcome == "fault" else found.outcome
 
 
 # ----------------------------------------------------------------------------------------------------------- operations
-@pytest.mark.parametrize("name", sorted(n for n, op in SHIPPED.items() if op.VOCABULARY != "tile" and n not in IN_MAPS))
-def test_every_operation_of_the_machine_has_a_rule(name: str) -> None:
-    assert hw.LEVEL.rule(SHIPPED[name]) is not None
-
-
-@pytest.mark.parametrize("name", sorted(n for n, op in SHIPPED.items() if op.VOCABULARY == "tile" and n not in ABSENT))
-def test_every_operation_on_tiles_has_a_rule(name: str) -> None:
-    assert tile.LEVEL.rule(SHIPPED[name]) is not None
-
-
 @pytest.mark.parametrize("level", [hw.LEVEL, tile.LEVEL], ids=lambda level: level.name)
 def test_operation_without_a_rule_is_not_decided_and_named(level: object) -> None:
     @operation("test.invented")

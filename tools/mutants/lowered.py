@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from croq.ir import hw
 from croq.ir.core import Block, Op, Value
+from croq.ir.dispatch import Rules
 from croq.ir.objects import Buffer, Event, Kernel, View
 from croq.ir.rewrite import clone_block
-from croq.ir.scalar import Const, If, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Call, Const, Cpp, FragDeclare, If, VarDeclare, VarGet, VarSet
 from croq.ir.types import ThreadSet
 from croq.target.cuda import WARP
 from tools.mutants.model import Mutant, Names
@@ -73,7 +74,7 @@ def _about(op: Op) -> str:
 
 def _edits(place: Place, control: set[object]) -> Iterator[Edit]:
     op = place.op
-    rule = _RULES.get(type(op))
+    rule = _RULES.get(op)
     if rule is not None:
         yield from rule(place)
     if isinstance(op, VarSet | VarDeclare) and op.var in control:
@@ -92,7 +93,7 @@ def _control(kernel: Kernel) -> set[object]:
             wanted.append(op.parity)
         if isinstance(slot := getattr(op, "slot", None), Value):
             wanted.append(slot)
-        if isinstance(op, If) and any(isinstance(inner, _BARRIERS) for inner in op.then.walk()):
+        if isinstance(op, If) and any(inner.ARRIVES or inner.WAITS or inner.MEETS for inner in op.then.walk()):
             wanted.append(op.condition)
     found: set[object] = set()
     seen: set[Value] = set()
@@ -319,9 +320,15 @@ def _variable(place: Place) -> Iterator[Edit]:
         yield "start+1", f"`{op.var.name}` starts one higher", start
 
 
-_BARRIERS = (hw.MbarrierWait, hw.MbarrierArrive, hw.NamedBarrierSync, hw.NamedBarrierArrive, hw.CtaSync)
+def _none(place: Place) -> Iterator[Edit]:
+    """Data; what control depends on is changed where a variable holds it."""
+    return iter(())
 
-_RULES: dict[type[Op], Callable[[Place], Iterator[Edit]]] = {
+
+_RULES = Rules[Callable[[Place], Iterator[Edit]]](
+    "mutants of lowered IR", general=lambda kind: _none if kind.ORDINARY else None
+)
+_RULES.of = {
     hw.MbarrierInit: _init,
     hw.MbarrierInitFence: _removable("fence behind the initialisation of barriers"),
     hw.MbarrierArrive: _arrive,
@@ -343,3 +350,7 @@ _RULES: dict[type[Op], Callable[[Place], Iterator[Edit]]] = {
     hw.Elect: _elect,
     hw.Section: _section,
 }
+_RULES.without("numbers would show it, not the protocol", hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow)
+_RULES.without("numbers would show it, not the protocol", hw.RegShuffleReduce, hw.RegStore, hw.CopyTile, hw.FillTile)
+_RULES.without("text of the program", Call, Cpp, FragDeclare)
+_RULES.without("a limit of registers, which orders nothing", hw.SetMaxNReg)

@@ -10,7 +10,6 @@ from croq.emit.expressions import LAND, cpp_type, name, unary
 from croq.emit.registry import StatementResult, statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line, base_name
-from croq.emit.uses import EXPRESSIONS
 from croq.ir.core import Block
 from croq.ir.hw import Elect, Section, SetMaxNReg
 from croq.ir.scalar import Break, Continue, For, FragDeclare, If, While
@@ -123,7 +122,7 @@ def _chained(block: Block | None, lines: list[Line]) -> list[Line]:
     """The lines of an `else` that is nothing but another `if`, joined to the one before; empty where it is not."""
     if block is None or not block.ops or not isinstance(block.ops[-1], If):
         return []
-    if not all(isinstance(op, EXPRESSIONS) for op in block.ops[:-1]):
+    if not all(op.EXPRESSION for op in block.ops[:-1]):
         return []
     comments = [line for line in lines if line.text.startswith("//")][:1]
     rest = lines[len(comments) :]

@@ -17,7 +17,6 @@ from croq.emit.registers import converted, packed_pair, shape_of
 from croq.emit.registry import expression, statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line
-from croq.emit.uses import EXPRESSIONS
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegMap
 from croq.ir.objects import FragRef
@@ -175,7 +174,7 @@ def _only_write(body: Block) -> FragWrite | None:
     """The body's one effect, when that is a write to a fragment."""
     if not body.ops or not isinstance(body.ops[-1], FragWrite):
         return None
-    return body.ops[-1] if all(isinstance(op, EXPRESSIONS) for op in body.ops[:-1]) else None
+    return body.ops[-1] if all(op.EXPRESSION for op in body.ops[:-1]) else None
 
 
 def _paired(emitter: Emitter, names: _Element, body: Block, write: FragWrite) -> list[Line]:
