@@ -14,7 +14,9 @@ from croq.emit.templating import render
 from croq.emit.text import Line
 from croq.ir.hw import SetMaxNReg
 from croq.ir.objects import Buffer, Event, Kernel
+from croq.target.sm90.descriptors import UNUSED_LBO
 from croq.target.sm90.instructions import RegisterKind, Wgmma
+from croq.target.swizzle import CHUNK
 
 __all__ = ["EmittedKernel", "emit_kernel"]
 _REGISTERED = ops  # importing it registered the operations
@@ -106,7 +108,7 @@ def _constants(emitter: Emitter) -> list[tuple[str, str]]:
         if isinstance(item, Buffer) and f"{base}_stride" in emitter.places.used_addresses:
             rows.append((f"constexpr u32 {base}_stride = {item.slot_stride};", "bytes from slot to slot"))
     for (_, major, descriptor), base in emitter.descriptors.items():
-        leading = f"leading offset {descriptor.lbo}" if descriptor.lbo != 16 else "leading offset unused"
+        leading = f"leading offset {descriptor.lbo}" if descriptor.lbo != UNUSED_LBO else "leading offset unused"
         rows.append(
             (f"constexpr u32 {base}_lo = {descriptor.low_word:#x};", f"{major_text(major, descriptor)}; {leading}")
         )
@@ -118,7 +120,7 @@ def _constants(emitter: Emitter) -> list[tuple[str, str]]:
 def _buffer_text(buffer: Buffer) -> str:
     text = f"{buffer.type} [{', '.join(map(str, buffer.shape))}]"
     text += f" x {buffer.slots} slots" if buffer.slots > 1 else ""
-    return text + (f", {buffer.swizzle}-byte swizzle" if buffer.swizzle > 16 else "")
+    return text + (f", {buffer.swizzle}-byte swizzle" if buffer.swizzle > CHUNK else "")
 
 
 def _event_text(event: Event) -> str:

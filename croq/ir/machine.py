@@ -11,7 +11,7 @@ from croq.ir.objects import FragRef, Matrix, View
 from croq.target import Target
 from croq.target.base import Product
 from croq.target.cuda import WARP
-from croq.target.sm90.descriptors import MAX_ENCODED
+from croq.target.sm90.descriptors import MAX_ENCODED, UNIT
 
 
 def wgmma(op: WgmmaIssue, target: Target) -> Iterator[str]:
@@ -33,7 +33,7 @@ def _matrix(name: str, matrix: Matrix) -> Iterator[str]:
     if not 0 <= matrix.layout < 4 or not 0 <= matrix.base < 8 or matrix.wrap < 1:
         yield f"the fields of the descriptors of `{name}`"
     bytes_ = (matrix.lbo, matrix.sbo, matrix.start.offset, matrix.block, matrix.jump, matrix.step)
-    if any(value < 0 or value % 16 or value >> 4 > MAX_ENCODED for value in bytes_):
+    if any(value < 0 or value % UNIT or value // UNIT > MAX_ENCODED for value in bytes_):
         yield f"offsets of the descriptors of `{name}` that are no multiples of 16 below 2^18"
     if len(matrix.start.terms) != len(matrix.start.scales):
         yield f"terms without scales in the start of `{name}`"

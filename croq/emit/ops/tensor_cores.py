@@ -14,13 +14,12 @@ from croq.ir.hw import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Buffer, FragRef, Matrix, View
 from croq.ir.operands import words
 from croq.target.fragments import ROWS
-from croq.target.sm90.descriptors import Descriptor, Major
+from croq.target.sm90.descriptors import UNIT, Descriptor, Major
 from croq.target.sm90.instructions import A_REGISTERS, Wgmma
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
-ENCODED = 16  # descriptors count in units of 16 bytes
 OPERANDS_WIDTH = 64  # characters of the four registers of A that stay on one line
 
 
@@ -117,9 +116,9 @@ class _Operand:
     def at(self, k: Expr, block: int) -> str:
         """The descriptor of row block `block` and K step `k`."""
         matrix, step = self.matrix, plus(self.first, k)
-        far = times(divided(step, matrix.wrap), matrix.jump // ENCODED)
-        near = times(modulo(step, matrix.wrap), matrix.step // ENCODED)
-        word = plus(self.local, far, near, block * matrix.block // ENCODED)
+        far = times(divided(step, matrix.wrap), matrix.jump // UNIT)
+        near = times(modulo(step, matrix.wrap), matrix.step // UNIT)
+        word = plus(self.local, far, near, block * matrix.block // UNIT)
         return f"croq::make_descriptor({word}, {self.high})"
 
 

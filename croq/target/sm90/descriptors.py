@@ -38,7 +38,8 @@ Major = Literal["k", "mn"]
 # PTX ISA, "Matrix Descriptor Format", bits 62-63
 LAYOUT_TYPE = {16: 0, 128: 1, 64: 2, 32: 3}
 WIDTH = {layout: width for width, layout in LAYOUT_TYPE.items()}
-UNUSED_LBO = 16  # encodes as 1, which the ISA says is assumed
+UNIT = 16  # bytes: addresses and offsets count in such
+UNUSED_LBO = UNIT  # encodes as 1, which the ISA says is assumed
 MAX_ENCODED = 0x3FFF  # fourteen bits
 
 
