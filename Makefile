@@ -35,14 +35,14 @@ lint: $(VENV)/.for-test
 	@$(BIN)/ruff check --select C901 --exit-zero --output-format concise croq
 
 mutants: $(VENV)/.for-test
-	$(BIN)/python tools/mutate.py $(MUTANTS)
+	$(BIN)/python -m tools.mutate $(MUTANTS)
 
 golden: $(VENV)/.for-test
 	$(BIN)/python -m pytest -n $(WORKERS) --update-golden $(TESTS)
 	git --no-pager diff --stat
 
 timelines: $(VENV)/.for-run
-	$(BIN)/python tools/timelines.py
+	$(BIN)/python -m tools.timelines
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,19 +10,17 @@ from typing import Any
 
 import numpy as np
 
+import croq
+from croq import agreement
+from croq.binding import bind
+from croq.execution import launch_of
+from croq.ptx.parse import parse
+from croq.ptx.run import execute
+from croq.simulate.binding import spread_blocks
+from tests.programs import harness
+from tests.random_tiles.tile_trials import FAMILIES as TILES
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "programs"), str(ROOT / "tests" / "random_tiles")]
-
-import harness  # noqa: E402  (found by the line above)
-from tile_trials import FAMILIES as TILES  # noqa: E402
-
-import croq  # noqa: E402
-from croq import agreement  # noqa: E402
-from croq.binding import bind  # noqa: E402
-from croq.execution import launch_of  # noqa: E402
-from croq.ptx.parse import parse  # noqa: E402
-from croq.ptx.run import execute  # noqa: E402
-from croq.simulate.binding import spread_blocks  # noqa: E402
 
 BLOCKS = 4  # of one grid
 

@@ -3,8 +3,8 @@
 Candidates are the words in NVRTC's own libraries and the words of C++; each is then tried in the places where croq
 would write it. Nothing is compiled to code: every trial ends in an error of its own.
 
-    python tools/cuda_names.py            writes the table
-    python tools/cuda_names.py --check    says whether the table holds for this NVRTC: exit status 1 where it does not
+    python -m tools.cuda_names            writes the table
+    python -m tools.cuda_names --check    says whether the table holds for this NVRTC: exit status 1 where it does not
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels that are wrong on purpose, on a GPU: does the chip do what croq says of them?
 
-    python tools/device_mutants.py --build DIR     compile the mutants to DIR, and ask croq; needs NVRTC, no GPU
-    python tools/device_mutants.py --run DIR       launch each of them often, and compare; needs a Hopper GPU
+    python -m tools.device_mutants --build DIR     compile the mutants to DIR, and ask croq; needs NVRTC, no GPU
+    python -m tools.device_mutants --run DIR       launch each of them often, and compare; needs a Hopper GPU
 
 Each mutant breaks the synchronisation of a kernel at one place: in its text, past the rules that refuse it, or in its
 lowered IR. All are built with a watchdog, so that one that hangs says where. A mutant is launched again and again, over
@@ -28,10 +28,9 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from tools.wrong_kernels import KERNELS, SAME, WRONG, build, digest, read_manifest, write
 
-from tools.wrong_kernels import KERNELS, SAME, WRONG, build, digest, read_manifest, write  # noqa: E402  (found by this)
+ROOT = Path(__file__).resolve().parent.parent
 
 LAUNCHES = 200
 BUDGET = 85.0  # seconds of a run, after which the mutants that are left are not run

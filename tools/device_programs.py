@@ -1,7 +1,7 @@
 """The programs of tests/programs on a GPU: cubins are built where there is none, and checked where there is one.
 
-    python tools/device_programs.py --build DIR        compile every variant to DIR; needs NVRTC, no GPU
-    python tools/device_programs.py --run DIR          launch them at all their sizes and compare with the references
+    python -m tools.device_programs --build DIR        compile every variant to DIR; needs NVRTC, no GPU
+    python -m tools.device_programs --run DIR          launch them at all their sizes and compare with the references
 
 `--tiles N` adds N random programs of each family of tests/random_tiles. What the PTX of a program gives when it is
 executed on the CPU is recorded with it, unless `--no-ptx` is given: where no instruction is approximate and no tensor
@@ -26,12 +26,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "programs"), str(ROOT / "tests" / "random_tiles")]
+import numpy as np
 
-import harness  # noqa: E402  (found by the line above)
-import numpy as np  # noqa: E402
-from tile_cases import TileCase, tile_cases  # noqa: E402
+from tests.programs import harness
+from tests.random_tiles.tile_cases import TileCase, tile_cases
 
 PATIENCE = 60.0  # seconds without a line from a worker, after which its case counts as hung
 REPEATS = 3  # launches a case; their outputs must be equal in every bit

@@ -1,7 +1,7 @@
 """The units of the PTX executor (croq/ptx/units) against the chip.
 
-    python tools/device_units.py --build DIR     compile the probes to DIR; needs NVRTC, no GPU
-    python tools/device_units.py --run DIR       run them and compare with the units; needs a Hopper GPU
+    python -m tools.device_units --build DIR     compile the probes to DIR; needs NVRTC, no GPU
+    python -m tools.device_units --run DIR       run them and compare with the units; needs a Hopper GPU
 
 One line a probe: `ok`, how far approximate results and sums of tensor cores are from the model, or how many elements
 differ with the first of them. Bits must be equal but for NaNs, for approximate instructions (within the ISA's error)
@@ -21,14 +21,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from croq.ptx.units import float_arithmetic as arithmetic  # noqa: E402  (found by the line above)
-from croq.ptx.units import mma_sync, wgmma  # noqa: E402
-from croq.ptx.units.approximate import APPROXIMATIONS, approximate, tolerance  # noqa: E402
-from croq.ptx.units.conversion import INTEGERS, convert  # noqa: E402
-from croq.ptx.units.formats import FORMATS  # noqa: E402
+from croq.ptx.units import float_arithmetic as arithmetic
+from croq.ptx.units import mma_sync, wgmma
+from croq.ptx.units.approximate import APPROXIMATIONS, approximate, tolerance
+from croq.ptx.units.conversion import INTEGERS, convert
+from croq.ptx.units.formats import FORMATS
 
 SEED = 2024
 COUNT = 1 << 16  # elements of a scalar probe

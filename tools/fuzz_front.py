@@ -3,7 +3,7 @@
 Whatever the text: no traceback, no fault of croq (E-9001), no hang, and no message of the CUDA compiler without a place
 in the `.co` file. Subjects are the shipped kernels, the programs of the tests, and the reported inputs.
 
-    python tools/fuzz_front.py --trials 2000 --seed 7 [--nvrtc 20] [--jobs 2] [--save FOLDER]
+    python -m tools.fuzz_front --trials 2000 --seed 7 [--nvrtc 20] [--jobs 2] [--save FOLDER]
 
 `--nvrtc N` hands every Nth program that compiles to NVRTC. Exit status 1 when something was found.
 """

@@ -1,7 +1,7 @@
 """Random tile programs, each executed as lowered IR and as the PTX that NVRTC makes of it; needs NVRTC, no GPU.
 
-    python tools/fuzz_ptx.py --count 200                  so many of each family
-    python tools/fuzz_ptx.py --family mma --first 1000    one family, from a seed on
+    python -m tools.fuzz_ptx --count 200                  so many of each family
+    python -m tools.fuzz_ptx --family mma --first 1000    one family, from a seed on
 
 Prints each seed at which something is wrong, with its text, and the counts at the end. Exit status 1 when anything was.
 """
@@ -12,12 +12,8 @@ import argparse
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "random_tiles")]
-
-from tile_trials import FAMILIES, try_sample  # noqa: E402  (found by the line above)
+from tests.random_tiles.tile_trials import FAMILIES, try_sample
 
 SLOW = 20.0  # seconds of one program that are worth a line
 

@@ -1,7 +1,7 @@
 """Random scalar programs: the simulator, the executed PTX, constant folding and the chip must give the same bits.
 
-    python tools/fuzz_scalars.py [--seed N] [--kernels K] [--statements S]     simulator against PTX and folding
-    python tools/fuzz_scalars.py --device ...                                  the chip against the simulator, too
+    python -m tools.fuzz_scalars [--seed N] [--kernels K] [--statements S]     simulator against PTX and folding
+    python -m tools.fuzz_scalars --device ...                                  the chip against the simulator, too
 
 A kernel holds S statements, which 32 threads compute on values at the edges of the types: 50 kernels of 40 statements
 are 2,000 programs. Every statement that differs is printed with the lane, its inputs and the values. Exit status 4 when
@@ -13,16 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "random_scalars")]
+import numpy as np
 
-import numpy as np  # noqa: E402  (after the path is set)
-import scalar_programs as programs  # noqa: E402
-
-import croq  # noqa: E402
+import croq
+from tests.random_scalars import scalar_programs as programs
 
 REFUSED = ("E-412", "E-413", "E-414")  # of constants: a statement that folds to one is left out
 

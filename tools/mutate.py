@@ -1,8 +1,8 @@
 """Makes every single-edit mutant of the kernels' synchronisation, and says what catches it.
 
-    python tools/mutate.py                              all kernels of kernels/ and tests/cases
-    python tools/mutate.py --kernel v4 --only lowered   mutants of the IR after all passes, of one kernel
-    python tools/mutate.py --sample 50 --every          50 of them; every tool is asked, not only up to the first
+    python -m tools.mutate                              all kernels of kernels/ and tests/cases
+    python -m tools.mutate --kernel v4 --only lowered   mutants of the IR after all passes, of one kernel
+    python -m tools.mutate --sample 50 --every          50 of them; every tool is asked, not only up to the first
 
 A mutant goes to the static rules, then to the protocol verifier, then to the simulator, under several schedules and on
 sizes with several trip counts; its results are compared with those of the kernel as it is. What survives all of them
@@ -18,14 +18,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from tools.mutants import report
+from tools.mutants.baseline import baseline_of
+from tools.mutants.model import Kind, Outcome
+from tools.mutants.subjects import subjects
+from tools.mutants.sweep import KINDS, plan, sweep
 
-from tools.mutants import report  # noqa: E402  (found by the line above)
-from tools.mutants.baseline import baseline_of  # noqa: E402
-from tools.mutants.model import Kind, Outcome  # noqa: E402
-from tools.mutants.subjects import subjects  # noqa: E402
-from tools.mutants.sweep import KINDS, plan, sweep  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 DOCUMENT = ROOT / "docs" / "mutants.md"
 

@@ -1,10 +1,10 @@
 """Does the execution of the emitted PTX notice a fault of emission?
 
-    python tools/mutate_emission.py                every mutant; needs NVRTC, no GPU
-    python tools/mutate_emission.py --only NAME    those whose name contains this
-    python tools/mutate_emission.py --list         what there is
-    python tools/mutate_emission.py --blind 300 --seed 7 --record FILE    so many changes that nobody chose
-    python tools/mutate_emission.py --again FILE                          those of a record that were not caught
+    python -m tools.mutate_emission                every mutant; needs NVRTC, no GPU
+    python -m tools.mutate_emission --only NAME    those whose name contains this
+    python -m tools.mutate_emission --list         what there is
+    python -m tools.mutate_emission --blind 300 --seed 7 --record FILE    so many changes that nobody chose
+    python -m tools.mutate_emission --again FILE                          those of a record that were not caught
 
 Each mutant changes one place of what emission makes: in the text of a kernel of tests/programs, as a wrong template or
 handler would make it, or in the runtime that every kernel includes. Its PTX is executed and held against the simulation
@@ -28,18 +28,14 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "programs")]
-
-import harness  # noqa: E402  (found by the line above)
-
-import croq  # noqa: E402
-from croq.binding import bind  # noqa: E402
-from croq.driver.nvrtc import compile_ptx, prelude  # noqa: E402
-from croq.execution import launch_of  # noqa: E402
-from croq.ptx.parse import parse  # noqa: E402
-from croq.ptx.run import execute  # noqa: E402
-from tools.emission_mutants import RUNTIME, Mutant, mutants  # noqa: E402
+import croq
+from croq.binding import bind
+from croq.driver.nvrtc import compile_ptx, prelude
+from croq.execution import launch_of
+from croq.ptx.parse import parse
+from croq.ptx.run import execute
+from tests.programs import harness
+from tools.emission_mutants import RUNTIME, Mutant, mutants
 
 SCHEDULES = ("eager", "lazy", "random:1", "random:2")
 STEPS = 300_000  # blocks of instructions of one CTA, after which a mutant counts as endless

@@ -1,7 +1,7 @@
 """Draws the timelines of docs/timelines.md: the shipped kernels on one small attention problem, at one scale.
 
-python tools/timelines.py [FOLDER]         writes timeline-v1.svg, ... to docs/images, or to FOLDER
-python tools/timelines.py --costs          prints the table of modelled costs, as the document shows it
+python -m tools.timelines [FOLDER]         writes timeline-v1.svg, ... to docs/images, or to FOLDER
+python -m tools.timelines --costs          prints the table of modelled costs, as the document shows it
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import croq
+from croq.bench.inputs import make_inputs
+from croq.bench.schedule import encode
+from croq.bench.workload import AttentionWorkload, bind
+from croq.cli.output import write
+from croq.simulate.timeline import Timeline, timeline
+from croq.simulate.timeline_costs import COSTS
+from croq.simulate.timeline_svg import to_svg
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402  (after the path is set)
-
-import croq  # noqa: E402
-from croq.bench.inputs import make_inputs  # noqa: E402
-from croq.bench.schedule import encode  # noqa: E402
-from croq.bench.workload import AttentionWorkload, bind  # noqa: E402
-from croq.cli.output import write  # noqa: E402
-from croq.simulate.timeline import Timeline, timeline  # noqa: E402
-from croq.simulate.timeline_costs import COSTS  # noqa: E402
-from croq.simulate.timeline_svg import to_svg  # noqa: E402
 
 KERNELS = ("v1", "v2", "v4", "v3")
 WORKLOAD = AttentionWorkload(batch=1, heads=2, seq=512)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frames import consumer, load, loop, multiply, program, tiles
+from tests.handshakes.frames import consumer, load, loop, multiply, program, tiles
 
 
 def ring(depth: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from frames import consumer, load, loop, multiply, program
+from tests.handshakes.frames import consumer, load, loop, multiply, program
 
 SETS = ("", " && t < 32", " && t < 64", " && t >= 32 && t < 96", " && t == 0", " && t < 16")
 ANSWERS = ("", "t == 0", "t < 32", "t >= 64")

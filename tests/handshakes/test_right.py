@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -10,12 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from right import MEET, NARROWED, OTHERS, PRIMED
-
 import croq
 from croq.protocol import judge
+from tests.handshakes.right import MEET, NARROWED, OTHERS, PRIMED
 
 FOLDER = Path(__file__).resolve().parent
 REPORTED = {path.stem: path.read_text(encoding="utf-8") for path in (FOLDER / "reported").glob("*.co")}

@@ -6,20 +6,15 @@ CROQ_HANDSHAKES=500 tries so many (default 16), CROQ_HANDSHAKES_FIRST is the fir
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from shuffled import draw
 
 import croq
 from croq.passes.pace import Pace
 from croq.protocol import judge
 from croq.verify import verify_protocol
+from tests.handshakes.shuffled import draw
 from tests.passes.helpers import lower
 
 FIRST = int(os.environ.get("CROQ_HANDSHAKES_FIRST", "0"))

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from wrong import WRONG
 
 import croq
 from croq.diagnostics import Diagnostic
@@ -17,6 +12,7 @@ from croq.ir.printer import print_kernel
 from croq.protocol import _as_written
 from croq.verify import verify_protocol
 from croq.verify.remedies import remedy
+from tests.handshakes.wrong import WRONG
 from tests.verify.helpers import read
 
 FOLDER = Path(__file__).resolve().parent / "reported"
@@ -58,7 +54,7 @@ def test_an_event_that_nobody_waits_for() -> None:
 
 def test_without_a_remedy_the_rule_speaks() -> None:
     """A trigger that runs ahead of those who wait needs an event more, which no small repair invents."""
-    from frames import consumer, load, loop, multiply, program, tiles
+    from tests.handshakes.frames import consumer, load, loop, multiply, program, tiles
 
     text = program(
         f"{tiles()} shared event full[2], empty[2] = ready, tick;",

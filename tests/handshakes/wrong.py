@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from frames import consumer, load, loop, multiply, program, tiles
-from right import acknowledged, consumer_starts_ready, mixed, primed, ring, three_producers
+from tests.handshakes.frames import consumer, load, loop, multiply, program, tiles
+from tests.handshakes.right import acknowledged, consumer_starts_ready, mixed, primed, ring, three_producers
 
 
 def changed(text: str, *edits: tuple[str, str]) -> str:

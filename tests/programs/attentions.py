@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from entries import Argument, Program, Sizes, Variant, given, result, ring, scalar
-from references import LOG2E, Array, attention, attention_of_tasks
+
+from tests.programs.entries import Argument, Program, Sizes, Variant, given, result, ring, scalar
+from tests.programs.references import LOG2E, Array, attention, attention_of_tasks
 
 
 def _qkvo(dtype: str, dim: int | str, q: str = "S", kv: str = "S", kv_heads: str = "H") -> tuple[Argument, ...]:

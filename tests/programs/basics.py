@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from entries import BF16, EXACT, F32, Program, Variant, given, result, scalar
-from references import (
+
+from tests.programs.entries import BF16, EXACT, F32, Program, Variant, given, result, scalar
+from tests.programs.references import (
     Array,
     branches,
     clamp_product,

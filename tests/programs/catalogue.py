@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from attentions import ATTENTION
-from basics import REST
-from corners import CORNERS
-from entries import Argument, Program, Variant
-from gemms import GEMMS
+from tests.programs.attentions import ATTENTION
+from tests.programs.basics import REST
+from tests.programs.corners import CORNERS
+from tests.programs.entries import Argument, Program, Variant
+from tests.programs.gemms import GEMMS
 
 __all__ = ["PROGRAMS", "Argument", "Program", "Variant"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from entries import (
+
+from tests.programs.entries import (
     BF16,
     EXACT,
     F16,
@@ -22,7 +23,7 @@ from entries import (
     ring,
     scalar,
 )
-from references import (
+from tests.programs.references import (
     LOG2E,
     Array,
     apply_rules,

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
-from references import Array, Outputs
+
+from tests.programs.references import Array, Outputs
 
 NUMPY_TYPES: dict[str, Any] = {
     "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,

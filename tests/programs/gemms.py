@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from entries import BF16, F16, F32, LARGE, Argument, Program, Variant, given, mnk, operands, result, ring, scalar
-from references import gemm, gemm_scaled, gemm_trips, mlp
+
+from tests.programs.entries import (
+    BF16,
+    F16,
+    F32,
+    LARGE,
+    Argument,
+    Program,
+    Variant,
+    given,
+    mnk,
+    operands,
+    result,
+    ring,
+    scalar,
+)
+from tests.programs.references import gemm, gemm_scaled, gemm_trips, mlp
 
 GEMMS = (
     Program(

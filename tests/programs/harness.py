@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from catalogue import PROGRAMS, Argument, Program, Variant
-from entries import NUMPY_TYPES, Sizes
-from references import UNTOUCHED, Array
+
+from tests.programs.catalogue import PROGRAMS, Argument, Program, Variant
+from tests.programs.entries import NUMPY_TYPES, Sizes
+from tests.programs.references import UNTOUCHED, Array
 
 FOLDER = Path(__file__).resolve().parent
 FLOATS = frozenset({"f32", "f16", "bf16"})

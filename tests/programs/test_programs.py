@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from harness import FOLDER, Case, cases, make_run, plan_faults
 
 from croq.diagnostics import CompileError, Sink
 from croq.emit import emit_cuda
@@ -24,6 +19,7 @@ from croq.simulate import run
 from croq.source import SourceFile
 from croq.syntax import parse_program
 from croq.verify import verify_protocol
+from tests.programs.harness import FOLDER, Case, cases, make_run, plan_faults
 
 CASES = list(cases())
 SCHEDULES = ("eager", "lazy", "random:1", "random:2")

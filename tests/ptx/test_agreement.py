@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
-
-from harness import Case, cases, make_run
-
 import croq
 from croq.agreement import agree
+from tests.programs.harness import Case, cases, make_run
 
 pytestmark = pytest.mark.nvrtc
 

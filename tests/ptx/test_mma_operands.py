@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
-
-from harness import Case, cases, make_run
-
 import croq
+from tests.programs.harness import Case, cases, make_run
 
 pytestmark = pytest.mark.nvrtc
 

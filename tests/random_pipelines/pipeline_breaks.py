@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from pipeline_plans import Plan, Ring
-from pipeline_text import Line
+from tests.random_pipelines.pipeline_plans import Plan, Ring
+from tests.random_pipelines.pipeline_text import Line
 
 Lines = list[Line]
 

@@ -9,7 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from pipeline_plans import Plan
+
+from tests.random_pipelines.pipeline_plans import Plan
 
 Array = NDArray[Any]
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32}

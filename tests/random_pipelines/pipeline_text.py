@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pipeline_plans import Mma, Plan, Ring, Tile
+from tests.random_pipelines.pipeline_plans import Mma, Plan, Ring, Tile
 
 UNITS = {"none": "bm", "nested": "turn", "tasks": "task", "lists": "task", "strided": "task"}
 FIRST_TILE = {

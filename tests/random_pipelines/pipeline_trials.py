@@ -7,10 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from pipeline_breaks import Breakage, breakages
-from pipeline_data import inputs
-from pipeline_plans import Plan, draw
-from pipeline_text import render, write
 
 from croq.diagnostics import CompileError, Sink
 from croq.ir.build import build
@@ -22,6 +18,10 @@ from croq.source import SourceFile
 from croq.syntax import parse_program
 from croq.verify import THOROUGH, Options, verify_protocol
 from croq.verify.check import LevelName
+from tests.random_pipelines.pipeline_breaks import Breakage, breakages
+from tests.random_pipelines.pipeline_data import inputs
+from tests.random_pipelines.pipeline_plans import Plan, draw
+from tests.random_pipelines.pipeline_text import render, write
 
 QUICK = Options(trips=4, steps=25_000, runs=25)  # every loop still runs past two rounds of its rings
 

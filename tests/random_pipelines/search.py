@@ -1,4 +1,4 @@
-"""Many more programs than the suite tries: `python tests/random_pipelines/search.py --programs 500 --all-faults`.
+"""Many more programs than the suite tries: `python -m tests.random_pipelines.search --programs 500 --all-faults`.
 
 Prints each seed at which something is wrong with its text, and the counts at the end. Exit status 1 when anything was.
 """
@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from pipeline_plans import draw
-from pipeline_text import render
-from pipeline_trials import Options, broken_ways, caught_by, try_program
+from tests.random_pipelines.pipeline_plans import draw
+from tests.random_pipelines.pipeline_text import render
+from tests.random_pipelines.pipeline_trials import Options, broken_ways, caught_by, try_program
 
 
 def main() -> int:

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from pipeline_plans import Plan, draw
-from pipeline_text import render, write
-from pipeline_trials import Trial, broken_ways, caught_by, try_program
+from tests.random_pipelines.pipeline_plans import Plan, draw
+from tests.random_pipelines.pipeline_text import render, write
+from tests.random_pipelines.pipeline_trials import Trial, broken_ways, caught_by, try_program
 
 COUNT = int(os.environ.get("CROQ_PIPELINES", "25"))
 FIRST = int(os.environ.get("CROQ_PIPELINES_FIRST", "1000"))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from croq.passes import ranges
-from tests.conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
-
-import fuzz_scalars
+from tools import fuzz_scalars
 
 pytestmark = pytest.mark.nvrtc
 

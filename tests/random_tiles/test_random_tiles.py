@@ -7,14 +7,10 @@ more.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from tile_trials import FAMILIES, try_sample
+from tests.random_tiles.tile_trials import FAMILIES, try_sample
 
 COUNT = int(os.environ.get("CROQ_TILES", "8"))
 FIRST = int(os.environ.get("CROQ_TILES_FIRST", "0"))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
-
 import numpy as np
-from entries import EXACT
-from harness import Run
-from tile_sample import Sample
-from tile_trials import FAMILIES
+
+from tests.programs.entries import EXACT
+from tests.programs.harness import Run
+from tests.random_tiles.tile_sample import Sample
+from tests.random_tiles.tile_trials import FAMILIES
 
 
 @dataclass(frozen=True)

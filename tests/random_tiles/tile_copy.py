@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tile_sample import BYTES, Sample, integers, poisoned, shape_text, swizzle_text
+from tests.random_tiles.tile_sample import BYTES, Sample, integers, poisoned, shape_text, swizzle_text
 
 ELEMENTS = ("f32", "bf16", "f16", "u8", "s16", "s32")
 THREADS = 128

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from tile_sample import Array, Sample, integers, poisoned
+
+from tests.random_tiles.tile_sample import Array, Sample, integers, poisoned
 
 K = 32
 

@@ -10,7 +10,8 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
-from tile_sample import BYTES, Sample, integers, poisoned, shape_text, swizzle_text
+
+from tests.random_tiles.tile_sample import BYTES, Sample, integers, poisoned, shape_text, swizzle_text
 
 ELEMENTS = ("bf16", "f16", "bf16", "f16", "f8_e4m3", "f8_e5m2", "tf32")
 STEP_BYTES = 32  # of one instruction along K

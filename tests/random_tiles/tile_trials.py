@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from tile_copy import draw_copy
-from tile_fragment import draw_fragment
-from tile_mma import draw_mma
-from tile_sample import Sample
 
 import croq
+from tests.random_tiles.tile_copy import draw_copy
+from tests.random_tiles.tile_fragment import draw_fragment
+from tests.random_tiles.tile_mma import draw_mma
+from tests.random_tiles.tile_sample import Sample
 
 FAMILIES = {"mma": draw_mma, "copy": draw_copy, "fragment": draw_fragment}
 INTERNAL = "E-9"  # codes of croq's own faults

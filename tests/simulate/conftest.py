@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from croq.sema import analyse
 from croq.simulate.dtypes import DTYPES
 from croq.source import SourceFile
 from croq.syntax import parse_program
+from tests.cases.cases import CASES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -56,10 +56,7 @@ def ir() -> Callable[..., Kernel]:
 
 @pytest.fixture(scope="session")
 def cases() -> list[dict]:
-    spec = importlib.util.spec_from_file_location("shared_cases", ROOT / "tests" / "cases" / "cases.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.CASES
+    return CASES
 
 
 @pytest.fixture

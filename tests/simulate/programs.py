@@ -6,7 +6,6 @@ said otherwise) with the race detector on, and tells what goes wrong.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,8 @@ from croq.simulate.dtypes import DTYPES
 from croq.simulate.explore import Exploration, choose_schedules, explore
 from croq.simulate.races.guards import Guards
 from croq.source import SourceFile
+from tests.cases.cases import CASES
+from tests.programs import harness
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Arrays = dict[str, np.ndarray]
@@ -58,8 +59,6 @@ def _kernels(path: Path, defines: dict[str, Any], function: str | None) -> list[
 
 def programs() -> Iterator[Subject]:
     """tests/programs at their first sizes."""
-    sys.path.insert(0, str(ROOT / "tests" / "programs"))
-    harness = importlib.import_module("harness")
     for case in harness.cases():
         for sizes in case.variant.sizes[:1]:
             made = harness.make_run(case, sizes)
@@ -68,11 +67,7 @@ def programs() -> Iterator[Subject]:
 
 
 def cases() -> Iterator[Subject]:
-    spec = importlib.util.spec_from_file_location("shared_cases", ROOT / "tests" / "cases" / "cases.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for case in module.CASES:
+    for case in CASES:
         for defines in case.get("defines", [{}]):
             for size in ("small", "tail"):
                 if size in case:

@@ -15,6 +15,7 @@ from croq.simulate.timeline import MODEL, timeline
 from croq.simulate.timeline_costs import COSTS, cycles
 from croq.simulate.timeline_svg import LEFT, WIDTH, to_svg
 from croq.simulate.timeline_trace import to_trace
+from tools.timelines import cost_table, picture
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KERNELS = ("v1", "v2", "v4")
@@ -247,19 +248,10 @@ def test_launches_are_drawn_one_below_the_other(drawn):
 # ------------------------------------------------------------------------------------------------------ the document
 @pytest.mark.parametrize("name", ["v1", "v2", "v4", "v3"])
 def test_the_pictures_of_the_document_are_up_to_date(golden, name):
-    golden(_tool().picture(name), f"docs/images/timeline-{name}.svg")
+    golden(picture(name), f"docs/images/timeline-{name}.svg")
 
 
 def test_the_document_shows_the_costs():
     text = (ROOT / "docs" / "timelines.md").read_text()
-    assert _tool().cost_table() in text
+    assert cost_table() in text
     assert all(cost.value > 0 for cost in COSTS.values())
-
-
-def _tool():
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("timelines_tool", ROOT / "tools" / "timelines.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -1,20 +1,15 @@
 """Timelines of programs of many kinds: every barrier, copy and unit of work that the language has."""
 
 import json
-import sys
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
-
-import harness
 
 import croq
 from croq.simulate.timeline import timeline
 from croq.simulate.timeline_svg import to_svg
 from croq.simulate.timeline_trace import to_trace
+from tests.programs import harness
 
 PROGRAMS = [
     "dma_async", "gemm_dma_ring", "gemm_three_consumers", "gemm_three_in_flight", "ping_pong", "stop_early",

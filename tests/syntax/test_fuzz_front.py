@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-TOOL = Path(__file__).resolve().parent.parent.parent / "tools" / "fuzz_front.py"
-
-
-@pytest.fixture(scope="module")
-def fuzz() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fuzz_front", TOOL)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz_front"] = module
-    spec.loader.exec_module(module)
-    return module
+from tools import fuzz_front as fuzz
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_programs_are_answered_in_words(fuzz: ModuleType, seed: int) -> None:
+def test_mutated_programs_are_answered_in_words(seed: int) -> None:
     found = list(fuzz.trials(seed, 40, 20, check=False))
     assert not found, found[0].kind + ": " + found[0].detail + "\n" + found[0].text
 
 
-def test_mutations_leave_most_of_a_program(fuzz: ModuleType) -> None:
+def test_mutations_leave_most_of_a_program() -> None:
     rng = random.Random(0)
     text = fuzz.subjects()[0]
     changed = [fuzz.mutated(text, rng) for _ in range(50)]
@@ -37,7 +23,7 @@ def test_mutations_leave_most_of_a_program(fuzz: ModuleType) -> None:
     assert all(abs(len(c) - len(text)) < len(text) for c in changed)
 
 
-def test_a_traceback_and_a_hang_are_findings(fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traceback_and_a_hang_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("x")
 

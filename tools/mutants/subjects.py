@@ -5,8 +5,6 @@ Sizes are chosen so that every ring is used 1 to more than twice its depth times
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from croq.simulate.dtypes import DTYPES, Array
+from tests.cases.cases import CASES
+from tests.programs import harness
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Arrays = dict[str, Array]
@@ -96,7 +96,7 @@ _SIZES: dict[str, tuple[dict[str, int], ...]] = {
 
 def _cases() -> Iterator[Subject]:
     folder = ROOT / "tests" / "cases"
-    for case in _load("mutants_cases", folder / "cases.py").CASES:
+    for case in CASES:
         if case["file"] == "handoffs.co":  # hands over nothing: there is nothing that a mutant could spoil
             continue
         sizes = _SIZES[case["kernel"]]
@@ -125,16 +125,12 @@ def _drawn(args: list[Any], sizes: dict[str, int]) -> Callable[[], tuple[Arrays,
 
 # ----------------------------------------------------------------------------------------------- tests/programs
 def _programs() -> Iterator[Subject]:
-    folder = ROOT / "tests" / "programs"
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    harness = importlib.import_module("harness")
     for case in harness.cases():
-        runs = tuple(Run(str(dict(sizes)), _harnessed(harness, case, sizes)) for sizes in case.variant.sizes)
+        runs = tuple(Run(str(dict(sizes)), _harnessed(case, sizes)) for sizes in case.variant.sizes)
         yield Subject(case.id, case.path, case.program.name, runs, case.defines)
 
 
-def _harnessed(harness: Any, case: Any, sizes: Any) -> Callable[[], tuple[Arrays, Scalars]]:
+def _harnessed(case: Any, sizes: Any) -> Callable[[], tuple[Arrays, Scalars]]:
     @cache
     def drawn() -> Any:
         return harness.make_run(case, sizes)
@@ -143,11 +139,3 @@ def _harnessed(harness: Any, case: Any, sizes: Any) -> Callable[[], tuple[Arrays
         return drawn().fresh(), dict(drawn().scalars)
 
     return make
-
-
-def _load(name: str, path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
