@@ -99,6 +99,8 @@ class Block:
 Vocabulary = Literal["both", "tile", "hw"]
 Control = Literal["branch", "loop", "exit", "threads", "map"]
 Mechanism = Literal["mbarrier", "named barrier", "event", "future", "bulk group", "commit group"]
+Meeting = Literal["warp", "warpgroup", "threads", "unit"]  # each warp, .., all threads of the operation, of a unit
+Engine = Literal["tma", "wgmma"]
 Access = Literal["read", "write", "update"]
 _T = TypeVar("_T")
 Read = Annotated[_T, "read"]
@@ -130,16 +132,16 @@ class Op:
     VOCABULARY: ClassVar[Vocabulary] = "both"  # "tile": none may be left after lowering
     PURE: ClassVar[bool] = False  # may be removed when unused, moved and duplicated
     EXPRESSION: ClassVar[bool] = False  # gives a value, pure or one that it reads, and does nothing else
-    ORDINARY: ClassVar[bool] = False  # of one thread: it computes, branches, accesses memory; orders and starts nothing
+    ORDINARY: ClassVar[bool] = False  # computes, branches, accesses memory as one thread; orders and starts nothing
     OPAQUE: ClassVar[bool] = False  # text that the IR does not understand: it may do anything
     REGISTERS: ClassVar[bool] = False  # works on whole fragments
-    CONTROL: ClassVar[Control | None] = None  # what it does to control flow; "threads": who runs its region
-    ENGINE: ClassVar[Literal["tma", "wgmma"] | None] = None  # which engine it is for: starts it or keeps its books
-    UNTIL: ClassVar[Mechanism | None] = None  # what completes its accesses ("future": if it has one); None: at once
-    ARRIVES: ClassVar[Mechanism | None] = None  # what its arrival counts on
-    WAITS: ClassVar[Mechanism | None] = None  # whose completion its threads wait for
-    MEETS: ClassVar[Literal["warp", "threads", "unit"] | None] = None  # who wait for one another: of a warp, all of op
-    COLLECTIVE: ClassVar[Literal["warp", "warpgroup", "threads"] | None] = None  # who must execute it together
+    CONTROL: ClassVar[Control | None] = None  # what it does to control flow; "threads": says who runs its region
+    ENGINE: ClassVar[Engine | None] = None  # which engine it is for: it starts it, or keeps its books
+    UNTIL: ClassVar[Mechanism | None] = None  # what completes its accesses, where they outlast it
+    ARRIVES: ClassVar[Mechanism | None] = None  # on what its threads' arrival counts
+    WAITS: ClassVar[Mechanism | None] = None  # for whose completion its threads wait
+    MEETS: ClassVar[Meeting | None] = None  # none of these goes on before all have come
+    COLLECTIVE: ClassVar[Meeting | None] = None  # these must execute it together
     ACCESSES: ClassVar[tuple[tuple[str, Access], ...]] = ()  # its fields that are touched
     REGIONS: ClassVar[tuple[str, ...]] = ()  # its fields that are blocks
 
@@ -216,7 +218,7 @@ class Op:
 
     @property
     def collective(self) -> str | None:
-        """COLLECTIVE of this one, where that depends on its attributes."""
+        """`COLLECTIVE`, where attributes decide of it."""
         return self.COLLECTIVE
 
     def map_operands(self, fn: Callable[[Value], Value]) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +20,11 @@ from croq.ir.printer import print_kernel
 from croq.ir.verify import verify
 
 PAGE = Path(__file__).parents[2] / "docs" / "ir.md"
-BEGIN, END = "<!-- operations: kept by tests/ir/test_printer_docs.py -->\n", "<!-- end -->"
+BEGIN, END = "<!-- {}: kept by tests/ir/test_printer_docs.py -->\n", "<!-- end -->"
+TRAIT = re.compile(r"    ([A-Z]+): ClassVar\[.*# (.+)")
 UPDATE = "--update-golden"
+ACCESS = {"read": "reads", "write": "writes", "update": "reads and writes"}
+UNTIL = {"future": "its future, where it has one,", "mbarrier": "the phase that counts its bytes"}
 GROUPS = {
     "croq.ir.scalar": "Scalars, variables, control flow (both vocabularies)",
     "croq.ir.tile": "Tile operations",
@@ -43,14 +50,55 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def test_the_table_lists_every_operation(request: pytest.FixtureRequest) -> None:
-    text = PAGE.read_text()
-    start, stop = text.index(BEGIN) + len(BEGIN), text.index(END)
+def classes() -> list[type[Op]]:
+    return sorted(REGISTRY.values(), key=lambda cls: list(GROUPS).index(cls.__module__))
+
+
+def traits() -> str:
+    """Each trait with its meaning, as it stands at its declaration, and the operations that have it, by its values."""
+    lines = ["```"]
+    for name, meaning in TRAIT.findall(inspect.getsource(Op)):
+        if name in ("VOCABULARY", "ACCESSES", "REGIONS"):
+            continue
+        found: dict[object, list[str]] = {}
+        for cls in classes():
+            found.setdefault(getattr(cls, name), []).append(cls.NAME)
+        lines += [f"{name:<12}{meaning}"]
+        for value, names in found.items():
+            if value is not None and value is not False:
+                label = "" if value is True else str(value)
+                lines += textwrap.wrap(
+                    ", ".join(names), 118, initial_indent=f"  {label:<16}", subsequent_indent=" " * 18
+                )
+    return "\n".join([*lines, "```", ""])
+
+
+def effects() -> str:
+    lines = ["```"]
+    for cls in classes():
+        words = [
+            f"{'reads and writes' if access == 'update' else access + 's'} {name}" for name, access in cls.ACCESSES
+        ]
+        if words:
+            until = f", until {UNTIL.get(cls.UNTIL, f'its {cls.UNTIL}')} is complete" if cls.UNTIL else ""
+            lines.append(f"{cls.NAME:<20}{', '.join(words)}{until}")
+    return "\n".join([*lines, "```", ""])
+
+
+@pytest.mark.parametrize("part", [table, traits, effects], ids=["operations", "traits", "effects"])
+def test_the_page_has_what_the_classes_say(part: Callable[[], str], request: pytest.FixtureRequest) -> None:
+    text, name = PAGE.read_text(), request.node.callspec.id
+    begin = BEGIN.format(name)
+    start = text.index(begin) + len(begin)
+    stop = text.index(END, start)
     if request.config.getoption(UPDATE):
-        text = text[:start] + "\n" + table() + text[stop:]
+        text = text[:start] + "\n" + part() + text[stop:]
         PAGE.write_text(text)
-        stop = text.index(END)
-    assert text[start:stop].strip() == table().strip(), f"run this test with {UPDATE} to write the table"
+        stop = text.index(END, start)
+    assert text[start:stop].strip() == part().strip(), f"run this test with {UPDATE} to write it"
+
+
+def test_every_operation_is_in_the_table() -> None:
     assert {cls.__module__ for cls in REGISTRY.values()} == set(GROUPS)
 
 
