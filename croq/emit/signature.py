@@ -8,7 +8,7 @@ from typing import Literal
 
 from croq.emit.names import Names, outside_names
 from croq.ir.core import Op
-from croq.ir.hw import BulkTensorLoad, BulkTensorStore, CopyTile, RegStore
+from croq.ir.hw import CopyTile, RegStore
 from croq.ir.objects import Kernel, Param, TensorMap, View
 from croq.ir.scalar import Symbol
 from croq.ir.types import BYTES
@@ -64,8 +64,9 @@ def signature(kernel: Kernel) -> tuple[Argument, ...]:
     """The kernel's arguments in order: tensor maps, pointers, scalar parameters, symbolic dimensions that it uses."""
     names = Names(outside_names(kernel))
     ops = list(kernel.walk())
-    pointers = _pointer_params(ops)
-    written = {id(p) for op in ops for p in _written_params(op)}
+    addressed = [e for e in kernel.effects() if isinstance(e.target, View) and isinstance(e.root, Param)]
+    pointers = {id(e.root) for e in addressed}
+    written = {id(e.root) for e in addressed if e.kind == "write"}
     vectors = {id(v.root) for op in ops if isinstance(op, (CopyTile, RegStore)) for v in _views(op)}
     used = _used_symbols(ops)
     arguments: list[Argument] = []
@@ -101,23 +102,10 @@ def _views(op: Op) -> Iterator[View]:
                 yield part
 
 
-def _pointer_params(ops: list[Op]) -> set[int]:
-    moves = (BulkTensorLoad, BulkTensorStore)
-    return {id(v.root) for op in ops if not isinstance(op, moves) for v in _views(op) if isinstance(v.root, Param)}
-
-
-def _written_params(op: Op) -> Iterator[Param]:
-    for effect in op.own_effects():
-        if effect.kind == "write" and isinstance(effect.target, View) and isinstance(effect.root, Param):
-            yield effect.root
-
-
 def _used_symbols(ops: list[Op]) -> set[str]:
     """Symbols read by name, and those in the extents that addresses and guards are computed from."""
     used = {op.symbol for op in ops if isinstance(op, Symbol)}
     for op in ops:
-        if isinstance(op, (BulkTensorLoad, BulkTensorStore)):
-            continue
         guarded = isinstance(op, (CopyTile, RegStore))
         for view in _views(op):
             if isinstance(view.root, Param) and view.root.shape is not None:

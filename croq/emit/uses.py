@@ -8,16 +8,7 @@ from dataclasses import dataclass, field
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import BulkTensorLoad, BulkTensorStore, MbarrierWait
 from croq.ir.objects import View
-from croq.ir.scalar import (
-    Call,
-    Cast,
-    FragRead,
-    FragWrite,
-    LoadElement,
-    Math,
-    VarGet,
-    While,
-)
+from croq.ir.scalar import Call, Cast, FragRead, FragWrite, LoadElement, Math, VarGet, While
 from croq.ir.types import FUTURE
 
 

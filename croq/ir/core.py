@@ -250,7 +250,7 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
             _check_kind(name, f.name, hint)
         made.ACCESSES = tuple(touched)
         made.REGIONS = tuple(f.name for f in fields(made) if Block in (hints[f.name], *get_args(hints[f.name])))
-        made.ORDINARY |= pure
+        made.ORDINARY |= pure or made.CONTROL in ("loop", "branch", "exit")
         made.EXPRESSION = pure or ("result" in hints and {access for _, access in touched} == {"read"})
         if name in REGISTRY:
             raise TypeError(f"two operations are called {name}")

@@ -167,7 +167,6 @@ class For(Op):
     """`iv` runs 0 .. count-1; count is evaluated once, and a count below 1 means no iteration."""
 
     CONTROL = "loop"
-    ORDINARY = True
 
     iv: Value
     count: Value
@@ -179,7 +178,6 @@ class While(Op):
     """`head` computes `condition` (a value defined in it) before each iteration."""
 
     CONTROL = "loop"
-    ORDINARY = True
 
     head: Block
     condition: Value
@@ -189,7 +187,6 @@ class While(Op):
 @operation("if")
 class If(Op):
     CONTROL = "branch"
-    ORDINARY = True
 
     condition: Value
     then: Block
@@ -199,13 +196,11 @@ class If(Op):
 @operation("break")
 class Break(Op):
     CONTROL = "exit"
-    ORDINARY = True
 
 
 @operation("continue")
 class Continue(Op):
     CONTROL = "exit"
-    ORDINARY = True
 
 
 @operation("call")

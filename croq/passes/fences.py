@@ -23,12 +23,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Effect, Op
-from croq.ir.hw import (
-    Elect,
-    ProxyFence,
-    Section,
-    WgmmaFence,
-)
+from croq.ir.hw import Elect, ProxyFence, Section, WgmmaFence
 from croq.ir.objects import Buffer, Kernel, Param
 from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet

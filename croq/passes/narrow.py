@@ -25,12 +25,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Effect, Op
-from croq.ir.hw import (
-    Elect,
-    MbarrierWait,
-    Section,
-    WarpSync,
-)
+from croq.ir.hw import Elect, MbarrierWait, Section, WarpSync
 from croq.ir.objects import Buffer, Fragment, Kernel, Variable
 from croq.ir.rewrite import Builder, rewrite_blocks
 from croq.ir.scalar import LoadElement, VarGet, VarSet

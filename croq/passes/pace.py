@@ -31,12 +31,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
-from croq.ir.hw import (
-    Elect,
-    MbarrierWait,
-    NamedBarrierSync,
-    Section,
-)
+from croq.ir.hw import Elect, MbarrierWait, NamedBarrierSync, Section
 from croq.ir.objects import Event, Kernel
 from croq.ir.scalar import If
 from croq.ir.types import ThreadSet

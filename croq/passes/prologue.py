@@ -15,12 +15,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
-from croq.ir.hw import (
-    CtaSync,
-    Elect,
-    MbarrierInit,
-    MbarrierInitFence,
-)
+from croq.ir.hw import CtaSync, Elect, MbarrierInit, MbarrierInitFence
 from croq.ir.objects import Kernel, Param, View
 from croq.ir.rewrite import remove_dead
 from croq.ir.scalar import VarGet

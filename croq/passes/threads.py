@@ -18,7 +18,6 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Kernel, Variable
 from croq.ir.scalar import (
     Binary,
-    BlockIndex,
     Call,
     Cast,
     Const,
@@ -26,7 +25,6 @@ from croq.ir.scalar import (
     If,
     LoadElement,
     Select,
-    Symbol,
     ThreadIndex,
     Unary,
     VarDeclare,
@@ -112,8 +110,6 @@ class ThreadAnalysis:
         if known is not None:
             return bool(self.threads) and bool((known != known[0]).any())
         op = self.definition.get(value)
-        if isinstance(op, (Const, Symbol, BlockIndex)):
-            return False
         if isinstance(op, VarGet):
             return op.var in self._varying_vars or self._set_by_some(op)
         if isinstance(op, For):

@@ -9,7 +9,7 @@ scalars of memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 
 from croq.ir.core import Op, Value
 from croq.ir.hw import Section
-from croq.ir.scalar import Binary, For, If, Select, Unary, VarGet, While
+from croq.ir.scalar import Binary, For, If, Select, Unary, VarGet
 from croq.target.cuda import WARP
 from croq.verify import progressions as sets
 from croq.verify.bindings import Binding, agreeing, agrees
@@ -87,7 +87,7 @@ class Decisions:
 
     def _only_control(self, value: Value) -> bool:
         for op in self._users.get(value, []):
-            if isinstance(op, If | While | Section) or (isinstance(op, Select) and value is op.condition):
+            if value is op.decided_by or (isinstance(op, Select) and value is op.condition):
                 continue
             joins = (isinstance(op, Binary) and op.op in ("land", "lor")) or isinstance(op, Unary)
             if not joins or not all(self._only_control(result) for result in op.results()):
@@ -230,7 +230,7 @@ class Decisions:
         outer_of: Op = op
         for outer in reversed(self.program.slice.around[op]):
             if isinstance(outer, If):
-                inside = outer_of in _ops(outer.then)
+                inside = outer_of in outer.then.ops
                 yield outer.condition, TRUE if inside else FALSE
             elif isinstance(outer, Section) and outer.condition is not None:
                 yield outer.condition, TRUE
@@ -298,10 +298,6 @@ def _side(decision: Decision, side: int) -> tuple[Value, Domain]:
     if isinstance(decision.op, For):
         return decision.condition, sets.between(1, FAR) if side else sets.between(-FAR, 0)
     return decision.condition, TRUE if side else FALSE
-
-
-def _ops(block: Any) -> Iterable[Op]:
-    return [] if block is None else list(block.ops)
 
 
 def _users(program: Program) -> dict[Value, list[Op]]:

@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from croq.ir import hw, tile
 from croq.ir.core import Op, Value
 from croq.ir.objects import Fragment, FragRef, View
-from croq.ir.scalar import (
-    Call,
-    FragDeclare,
-    LoadElement,
-    StoreElement,
-)
+from croq.ir.scalar import Call, FragDeclare, LoadElement, StoreElement
 from croq.verify.program import Coder, Site
 from croq.verify.slicing import invariant, is_shared
 from croq.verify.tensor import Registers, RegisterUse

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from croq.ir import hw, tile
+from croq.ir import hw
 from croq.ir.core import Op, Value
 from croq.ir.dispatch import lowered
-from croq.ir.objects import FragRef, Matrix, View
+from croq.ir.objects import FragRef, Matrix, Start, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import BYTES
-from croq.verify.fragments import called, flush, shared_accesses
+from croq.verify.fragments import MapOp, called, flush, shared_accesses
 from croq.verify.machine import Machine
 from croq.verify.program import Coder, Level, Translator, every_warpgroup, global_load, rules, thread_bit
 from croq.verify.slicing import is_shared
@@ -201,10 +201,9 @@ def operands(op: Op) -> Iterable[Value]:
     """Values that must be known to follow the operation: slots, parities and places in shared memory."""
     if isinstance(op, hw.MbarrierWait):
         yield op.parity
-    if isinstance(op, hw.BulkTensorLoad | hw.BulkTensorStore):
-        yield from op.start.values()
-    if isinstance(op, hw.WgmmaIssue):
-        yield from (value for matrix in (op.a_matrix, op.b_matrix) if matrix is not None for value in matrix.values())
+    for item in vars(op).values():
+        if isinstance(item, Start | Matrix):
+            yield from item.values()
     slot = getattr(op, "slot", None)
     if isinstance(slot, Value):
         yield slot
@@ -215,7 +214,7 @@ def places(op: Op) -> Iterator[Value]:
     if isinstance(op, LoadElement | StoreElement):
         if is_shared(op.view):
             yield from [*op.view.values(), *op.indices]
-    elif isinstance(op, hw.RegMap | tile.FragMap):
+    elif isinstance(op, MapOp):
         for _, view, indices in shared_accesses(op):
             yield from [*view.values(), *indices]
     else:

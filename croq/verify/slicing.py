@@ -14,19 +14,7 @@ from numpy.typing import NDArray
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Elect
 from croq.ir.objects import Buffer, Kernel, Variable, View
-from croq.ir.scalar import (
-    Binary,
-    Cast,
-    Const,
-    For,
-    LoadElement,
-    Select,
-    ThreadIndex,
-    Unary,
-    VarDeclare,
-    VarGet,
-    VarSet,
-)
+from croq.ir.scalar import Binary, Cast, Const, For, LoadElement, Select, ThreadIndex, Unary, VarDeclare, VarGet, VarSet
 from croq.target.cuda import WARP
 from croq.verify.values import BINARY, convert, lnot
 

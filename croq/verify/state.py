@@ -23,15 +23,7 @@ from croq.ir.objects import Buffer, Event, Param
 from croq.target.cuda import WARP
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
-from croq.verify.program import (
-    MOST_SAMPLES,
-    Decision,
-    Load,
-    Loop,
-    Program,
-    Sample,
-    Site,
-)
+from croq.verify.program import MOST_SAMPLES, Decision, Load, Loop, Program, Sample, Site
 from croq.verify.regions import Regions
 from croq.verify.values import FULL, UNKNOWN, Scalar, TooLong, Undecided, flags, split
 

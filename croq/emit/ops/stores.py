@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from croq.emit import addresses, registers
-from croq.emit.expressions import (
-    NARROW_FLOATS,
-    Expr,
-    as_expr,
-    binary,
-    cpp_type,
-    divided,
-    modulo,
-    name,
-    plus,
-    times,
-)
+from croq.emit.expressions import NARROW_FLOATS, Expr, as_expr, binary, cpp_type, divided, modulo, name, plus, times
 from croq.emit.ops.maps import loop, rank
 from croq.emit.registers import converted, packed_pair, shape_of
 from croq.emit.registry import statement
