@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from croq.diagnostics import CroqError, Diagnostic, LaunchError, make
+from croq.ir.hw import RegReduceRow, RegShuffleReduce
 
 if TYPE_CHECKING:
     from croq.ir.objects import Kernel as DeviceKernel
@@ -273,7 +274,7 @@ class Rules:
         bounds = [b for name in names if name in APPROXIMATIONS for b in APPROXIMATIONS[name].bounds[:1]]
         self.error = max([2.0**-24, *(b.amount * 2.0**-24 if b.unit == "ulp" else b.amount for b in bounds)])
         ops = [op for device in kernel.devices for op in device.walk()]
-        sums = any("reduce" in type(op).__name__.lower() for op in ops)
+        sums = any(isinstance(op, RegReduceRow | RegShuffleReduce) for op in ops)
         narrow = [m for f in functions for ins in f.body for m in _rounded_to(ins.name, ins.modifiers) if m in NARROW]
         self.narrow = max((NARROW[m] for m in narrow), default=0.0)
         self.exact = not bounds and not sums

@@ -129,6 +129,7 @@ RESULT_FIELDS = frozenset({"result", "future", "iv", "iterators", "row_iterators
 @dataclass(eq=False)
 class Op:
     NAME: ClassVar[str] = ""
+    NOUN: ClassVar[str] = "an ordinary access"  # what diagnostics call one that touches memory
     VOCABULARY: ClassVar[Vocabulary] = "both"  # "tile": none may be left after lowering
     PURE: ClassVar[bool] = False  # may be removed when unused, moved and duplicated
     EXPRESSION: ClassVar[bool] = False  # gives a value, pure or one that it reads, and does nothing else

@@ -136,6 +136,7 @@ class BulkTensorLoad(Op):
     The box lies at consecutive bytes from `start` on, permuted by the map's swizzle: that must be `dest`.
     """
 
+    NOUN = "a TMA load"
     ENGINE = "tma"
     UNTIL = "mbarrier"
 
@@ -152,6 +153,7 @@ class BulkTensorLoad(Op):
 class BulkTensorStore(Op):
     """`source` lies from `start` on, as the destination of a load does."""
 
+    NOUN = "a TMA store"
     ENGINE = "tma"
     UNTIL = "bulk group"
 
@@ -186,6 +188,7 @@ class CopyTile(Op):
     `cp.async`, waited for at the end. `unroll`: steps of a thread in one piece of code.
     """
 
+    NOUN = "a cooperative copy"
     COLLECTIVE = "threads"
 
     source: Read[View]
@@ -203,6 +206,7 @@ class CopyTile(Op):
 class FillTile(Op):
     """`vector` bytes a step; without a slot all slots of an array, and what lies between them."""
 
+    NOUN = "a fill"
     COLLECTIVE = "threads"
 
     dest: Write[View]
@@ -232,6 +236,7 @@ class WgmmaIssue(Op):
     `accumulate` False: the first K-step of each row block overwrites acc.
     """
 
+    NOUN = "an MMA"
     ENGINE = "wgmma"
     UNTIL = "commit group"
     COLLECTIVE = "warpgroup"
@@ -357,6 +362,7 @@ class RegStore(Op):
     `pairs`: columns 2i and 2i + 1 are written at once, and checked by the first.
     """
 
+    NOUN = "a store of a fragment"
     REGISTERS = True
 
     frag: Read[FragRef]

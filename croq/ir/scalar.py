@@ -207,6 +207,7 @@ class Continue(Op):
 class Call(Op):
     """A call of a C++ device function; fragments and data decay to pointers."""
 
+    NOUN = "a call"
     OPAQUE = True
 
     callee: str

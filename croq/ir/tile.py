@@ -41,6 +41,7 @@ class Role(Op):
 class TmaLoad(Op):
     """Global to shared by the copy engine. Without `future` (synchronous) it is complete when the statement ends."""
 
+    NOUN = "a TMA load"
     ENGINE = "tma"
     UNTIL = "future"
 
@@ -54,6 +55,7 @@ class TmaLoad(Op):
 class TmaStore(Op):
     """Shared to global by the copy engine; `source` may be reused when the statement ends (no `future`)."""
 
+    NOUN = "a TMA store"
     ENGINE = "tma"
     UNTIL = "future"
 
@@ -66,6 +68,7 @@ class TmaStore(Op):
 class DmaCopy(Op):
     """Cooperative copy by all threads of the unit; with `future`, completion is a wait away."""
 
+    NOUN = "a cooperative copy"
     UNTIL = "future"
     COLLECTIVE = "threads"
 
@@ -78,6 +81,7 @@ class DmaCopy(Op):
 class Mma(Op):
     """acc += a * b. b is [N, K] for `b_layout` "row" (K contiguous), [K, N] for "col". No `future`: synchronous."""
 
+    NOUN = "an MMA"
     ENGINE = "wgmma"
     UNTIL = "future"
     COLLECTIVE = "warpgroup"
@@ -145,6 +149,7 @@ class FragCopy(Op):
 class FragStore(Op):
     """`mma.store`: the fragment to a shared or global view, converted to its element type."""
 
+    NOUN = "a store of a fragment"
     REGISTERS = True
 
     frag: Read[FragRef]
@@ -155,6 +160,7 @@ class FragStore(Op):
 class BufferFill(Op):
     """All elements of a buffer (every slot) get `value`, by the threads of the unit."""
 
+    NOUN = "a fill"
     COLLECTIVE = "threads"
 
     dest: Write[View]

@@ -14,21 +14,6 @@ if TYPE_CHECKING:
     from croq.verify.state import State, Warp
     from croq.verify.tensor import Mma
 
-NOUNS = {
-    "load": "a TMA load",
-    "store": "a TMA store",
-    "mma": "an MMA",
-    "copy": "a cooperative copy",
-    "fill": "a fill",
-    "element": "an ordinary access",
-    "fragment": "a store of a fragment",
-    "call": "a call",
-}
-
-
-def noun(site: Site) -> str:
-    return NOUNS.get(site.kind, f"`{site.op.NAME}`")
-
 
 def conflict(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
     """Two accesses of the same elements in no certain order."""
@@ -36,9 +21,9 @@ def conflict(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
     does = "reads" if not new.write else "overwrites"
     doing = "writes" if old.write else "reads"
     guard = _guard(state.program, old, new)
-    labels = [(old.site.span, f"{noun(old.site)} {doing} it {old.until or 'here'}")]
+    labels = [(old.site.span, f"{old.site.op.NOUN} {doing} it {old.until or 'here'}")]
     notes = [
-        f"{_who(new)} does not know that {noun(old.site)} of {_who(old)} is over"
+        f"{_who(new)} does not know that {old.site.op.NOUN} of {_who(old)} is over"
         if old.warp is not new.warp
         else f"the same warp {new.warp.index} does both, and has not waited in between"
     ]
@@ -48,13 +33,13 @@ def conflict(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
     hint, extra = _remedy(state.program, old, new, guard, early)
     return Fault(
         code,
-        f"{noun(new.site)} {does} `{tile.name}` while {noun(old.site)} may still {doing[:-1]} it",
+        f"{new.site.op.NOUN} {does} `{tile.name}` while {old.site.op.NOUN} may still {doing[:-1]} it",
         new.site,
         labels=[*labels, *extra],
         notes=notes,
         hint=hint,
         moments=[old.moment, new.moment],
-        ending=f"{does} {tile.name} while {noun(old.site)} at {old.site.place} {doing} it",
+        ending=f"{does} {tile.name} while {old.site.op.NOUN} at {old.site.place} {doing} it",
         about={tile.buffer, *([guard] if guard is not None else [])},
         warp=new.warp.index,
     )
@@ -103,7 +88,7 @@ def _remedy(
 def missing_fence(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
     return Fault(
         "E-6004",
-        f"{noun(new.site)} uses `{tile.name}`, which ordinary stores have written, without a proxy fence",
+        f"{new.site.op.NOUN} uses `{tile.name}`, which ordinary stores have written, without a proxy fence",
         new.site,
         labels=[(old.site.span, "written here")],
         notes=[
@@ -126,7 +111,7 @@ def uninitialised(state: Memory, tile: Tile, new: Access) -> Fault:
     if not writers:
         return Fault(
             "E-6009",
-            f"{noun(new.site)} reads {part}`{tile.name}`, which nothing has written",
+            f"{new.site.op.NOUN} reads {part}`{tile.name}`, which nothing has written",
             new.site,
             labels=[(buffer.span, "declared here")],
             moments=[new.moment],
@@ -139,9 +124,9 @@ def uninitialised(state: Memory, tile: Tile, new: Access) -> Fault:
     hint = f"wait for `{event.name}` (the generation that the load completes) before it" if event is not None else None
     return Fault(
         "E-6001",
-        f"{noun(new.site)} may read {part}`{tile.name}` before {noun(writer)} has written it",
+        f"{new.site.op.NOUN} may read {part}`{tile.name}` before {writer.op.NOUN} has written it",
         new.site,
-        labels=[(writer.span, f"{noun(writer)} writes it here")],
+        labels=[(writer.span, f"{writer.op.NOUN} writes it here")],
         notes=[f"{_who(new)} does not wait for it"],
         hint=hint,
         moments=[new.moment],
@@ -162,7 +147,7 @@ def outside(state: Memory, view: View, at: tuple[int, ...], extents: tuple[int, 
     spans = ", ".join(f"{a}..{a + e - 1}" if e != 1 else str(a) for a, e in zip(at, extents, strict=True))
     return Fault(
         "E-6010",
-        f"{noun(site)} leaves `{root.name}`: [{spans}] of [{', '.join(map(str, root.shape))}]",
+        f"{site.op.NOUN} leaves `{root.name}`: [{spans}] of [{', '.join(map(str, root.shape))}]",
         site,
         labels=[(root.span, "declared here")],
         moments=[state.note(warp, site, f"touch {root.name}", (), {root})],
@@ -188,7 +173,7 @@ def misaddressed(state: Memory, view: View, what: str, site: Site, warp: Warp) -
 def in_flight_at_end(state: Memory, site: Site, warp: Warp | None, moment: int, missing: str) -> Fault:
     return Fault(
         "E-6012",
-        f"{noun(site)} may still be in flight when the CTA ends",
+        f"{site.op.NOUN} may still be in flight when the CTA ends",
         site,
         notes=["its shared memory may belong to another CTA by then", f"there is no {missing} behind it"],
         hint="wait for it before the kernel ends",

@@ -19,20 +19,7 @@ if TYPE_CHECKING:
     from croq.simulate.races.guards import Guard, Guards
     from croq.simulate.races.records import History, Record
 
-NOUNS = {
-    "bulk_tensor.load": "a TMA load",
-    "bulk_tensor.store": "a TMA store",
-    "wgmma.issue": "an MMA",
-    "copy_tile": "a cooperative copy",
-    "fill_tile": "a fill",
-    "reg.store": "a store of a fragment",
-    "call": "a device function",
-}
 Labels = list[tuple[Span, str]]
-
-
-def noun(op: Op) -> str:
-    return NOUNS.get(op.NAME, "ordinary code")
 
 
 def label(op: Op | None, text: str) -> Labels:
@@ -62,7 +49,7 @@ def conflict(state: Detector, history: History, old: Record, new: Record, overla
     return fault(
         "E-5043",
         new.op,
-        f"{noun(new.op)} {does} `{name}`, which {noun(old.op)} writes in no certain order with it",
+        f"{new.op.NOUN} {does} `{name}`, which {old.op.NOUN} writes in no certain order with it",
         labels=[*label(old.op, f"written here by warp {old.warp}"), *_guard_labels(guard)],
         notes=[*notes, *_guard_notes(guard)],
         hint=_guard_hint(guard),
@@ -83,7 +70,7 @@ def _load_in_flight(
     return fault(
         code,
         new.op,
-        f"{noun(new.op)} {does} `{name}` while the TMA load of it may be in flight",
+        f"{new.op.NOUN} {does} `{name}` while the TMA load of it may be in flight",
         labels=labels,
         notes=[*notes, here],
         hint=f"wait for `{barrier.event.name}` between the two",
@@ -104,7 +91,7 @@ def _still_reading(
     return fault(
         "E-5041" if not old.write else "E-5042",
         new.op,
-        f"{noun(new.op)} {does} `{name}` while {noun(old.op)} may still {doing} it",
+        f"{new.op.NOUN} {does} `{name}` while {old.op.NOUN} may still {doing} it",
         labels=label(old.op, f"it may {doing} until {until} been waited for"),
         notes=notes,
         hint=hint,
@@ -123,8 +110,8 @@ def _reused(
     return fault(
         "E-5044",
         new.op,
-        f"{noun(new.op)} overwrites `{name}`, and nothing orders it behind what reads it",
-        labels=[*label(old.op, f"{noun(old.op)} of warp {old.warp} reads it here"), *_guard_labels(guard)],
+        f"{new.op.NOUN} overwrites `{name}`, and nothing orders it behind what reads it",
+        labels=[*label(old.op, f"{old.op.NOUN} of warp {old.warp} reads it here"), *_guard_labels(guard)],
         notes=[*notes, *_guard_notes(guard)],
         hint=_guard_hint(guard),
     )
@@ -159,7 +146,7 @@ def missing_fence(state: Detector, history: History, old: Record, new: Record) -
     return fault(
         "E-5045",
         new.op,
-        f"{noun(new.op)} may not see what ordinary stores have written to `{history.area.name}`",
+        f"{new.op.NOUN} may not see what ordinary stores have written to `{history.area.name}`",
         labels=label(old.op, f"written here by warp {old.warp}, with no fence.proxy.async behind it"),
         notes=[
             "ordinary stores and the async proxy (TMA, WGMMA) reach shared memory by different ways; the writer has to "
@@ -187,14 +174,12 @@ def unwritten(state: Detector, history: History, new: Record, missing: int) -> S
     writers = state.guards.writers(root) if root is not None else []
     labels = [(root.span, "declared here")] if root is not None and root.span is not None else []
     for writer in writers[:1]:
-        labels += label(
-            writer, f"{noun(writer)} writes to `{area.name.partition('[')[0]}` here, which has not happened"
-        )
+        labels += label(writer, f"{writer.NOUN} writes to `{area.name.partition('[')[0]}` here, which has not happened")
     first = (missing & -missing).bit_length() - 1
     return fault(
         "E-5046",
         new.op,
-        f"{noun(new.op)} reads bytes of `{area.name}` that nothing has written",
+        f"{new.op.NOUN} reads bytes of `{area.name}` that nothing has written",
         labels=labels,
         notes=[f"{size} bytes, the first at byte {first * history.unit} of the tile; read by warp {new.warp}"],
         hint="put a barrier, or the wait for an event, between the two" if writers else f"fill or load `{area.name}`",
