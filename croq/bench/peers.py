@@ -33,16 +33,21 @@ class Peer(Protocol):
     def version(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class FlashAttention3:
-    """FlashAttention-3, from the PyPI package `fa3-fwd`; it works on PyTorch tensors."""
+Attention = Callable[[Any, Any, Any], Any]  # of tensors [batch, sequence, heads, dim]
 
-    name: str = "FA3"
-    module: str = "fa3_fwd_interface"
-    package: str = "fa3-fwd"
+
+@dataclass(frozen=True)
+class TorchPeer:
+    """A function on PyTorch tensors: what `bound` makes of its module for a workload of one of the element types."""
+
+    name: str
+    module: str
+    package: str
+    dtypes: tuple[str, ...]
+    bound: Callable[[Any, AttentionWorkload], Attention]
 
     def missing(self, workload: AttentionWorkload) -> str | None:
-        if workload.dtype != "bf16":
+        if workload.dtype not in self.dtypes:
             return f"the package has no {workload.dtype} kernels"
         for module, package in (("torch", "torch"), (self.module, self.package)):
             try:
@@ -59,18 +64,25 @@ class FlashAttention3:
         self, workload: AttentionWorkload, q: Any, k: Any, v: Any
     ) -> tuple[Callable[[], Any], Callable[[], Any]]:
         torch: Any = importlib.import_module("torch")
-        attention: Any = importlib.import_module(self.module).flash_attn_func
+        attention = self.bound(importlib.import_module(self.module), workload)
         tensors = [torch.from_dlpack(array) for array in (q, k, v)]
         last: list[Any] = [None]
 
         def launch() -> None:
-            result = attention(*tensors, softmax_scale=workload.scale, causal=workload.causal)
-            last[0] = result[0] if isinstance(result, tuple) else result
+            last[0] = attention(*tensors)
 
         return launch, lambda: last[0]
 
     def version(self) -> str:
-        return ", ".join(f"{package} {metadata.version(package)}" for package in (self.package, "torch"))
+        return ", ".join(f"{p} {metadata.version(p)}" for p in dict.fromkeys((self.package, "torch")))
 
 
-PEERS: tuple[Peer, ...] = (FlashAttention3(),)
+def _flash_attention_3(module: Any, workload: AttentionWorkload) -> Attention:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        result = module.flash_attn_func(q, k, v, softmax_scale=workload.scale, causal=workload.causal)
+        return result[0] if isinstance(result, tuple) else result
+
+    return attention
+
+
+PEERS: tuple[Peer, ...] = (TorchPeer("FA3", "fa3_fwd_interface", "fa3-fwd", ("bf16",), _flash_attention_3),)

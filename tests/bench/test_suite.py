@@ -13,7 +13,7 @@ import pytest
 
 from croq.bench.environment import environment
 from croq.bench.measure import Timing, interleave
-from croq.bench.peers import FlashAttention3
+from croq.bench.peers import PEERS
 from croq.bench.plot import draw
 from croq.bench.reference import attention_reference
 from croq.bench.report import summary_csv, summary_markdown, write_results
@@ -223,8 +223,9 @@ def test_rounds_alternate_their_order_and_leave_out_what_breaks():
 
 def test_fa3_says_why_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert "install `torch`" in FlashAttention3().missing(SIZE)
-    assert "f16" in FlashAttention3().missing(AttentionWorkload(dtype="f16"))
+    peer = next(peer for peer in PEERS if peer.name == "FA3")
+    assert "install `torch`" in peer.missing(SIZE)
+    assert "f16" in peer.missing(AttentionWorkload(dtype="f16"))
 
 
 def test_timing_statistics():
