@@ -30,12 +30,15 @@ def diff_of(section: str) -> str:
     return "".join(diffs)
 
 
-def lines_of(diff: str) -> dict[str, tuple[int, int]]:
-    """How many lines each file gains and loses."""
-    return {
-        change.path: tuple(sum(line[:1] == sign for hunk in change.hunks for line in hunk) for sign in "+-")  # type: ignore[misc]
-        for change in _changes(diff)
-    }
+def files_of(diff: str) -> dict[str, str]:
+    """The part of a diff for each file."""
+    parts = re.split(r"^(?=--- )", diff, flags=re.MULTILINE)
+    return {_changes(part)[0].path: part for part in parts if part}
+
+
+def gained(diff: str) -> int:
+    """Lines that a diff adds, empty ones not counted."""
+    return sum(line[:1] == "+" and len(line) > 1 for change in _changes(diff) for hunk in change.hunks for line in hunk)
 
 
 @dataclass
@@ -69,8 +72,15 @@ class Scratch:
         self.folder = folder
         unwanted = shutil.ignore_patterns("__pycache__", "*.pyc")
         for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, folder / name, **({"ignore": unwanted} if copy is shutil.copytree else {}))
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+            else:
+                shutil.copy(ROOT / name, folder / name)
+
+    def write(self, path: str, text: str) -> None:
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
 
     def apply(self, diff: str) -> None:
         for change in _changes(diff):
@@ -78,9 +88,8 @@ class Scratch:
             assert path.exists() != change.new, f"{change.path} {'exists already' if change.new else 'does not exist'}"
             text = "" if change.new else path.read_text(encoding="utf-8")
             for hunk in change.hunks:
-                text = _changed(text, hunk, change.path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+                text = changed(text, hunk, change.path)
+            self.write(change.path, text)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`python ...` in the copy, with the copy's croq."""
@@ -105,7 +114,7 @@ class Scratch:
         return done.stdout
 
 
-def _changed(text: str, hunk: list[str], path: str) -> str:
+def changed(text: str, hunk: list[str], path: str) -> str:
     old = "".join(f"{line[1:]}\n" for line in hunk if line[:1] != "+")
     new = "".join(f"{line[1:]}\n" for line in hunk if line[:1] != "-")
     places = list(re.finditer(rf"^{re.escape(old)}", text, re.MULTILINE)) if old or not text else []

@@ -1,0 +1,129 @@
+"""What docs/extending.md shows is done in a copy of the checkout, and is enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.extending.scratch import Scratch, changed, diff_of, files_of, gained
+
+OPERATION, PASS, PEER = "An operation of the machine", "A pass", "A peer of `croq bench`"
+CONSUMERS = "tests/ir/test_consumers.py"
+UPDATED = ("tests/emit/test_samples.py", "tests/ir/test_printer_docs.py")
+
+
+# ------------------------------------------------------------------------------------------------------- an operation
+def test_an_operation_is_known_to_everybody(scratch: Scratch) -> None:
+    scratch.apply(diff_of(OPERATION))
+    scratch.passes("--update-golden", *UPDATED)
+    scratch.passes(CONSUMERS, "tests/ir", "tests/emit/test_coverage.py", "tests/emit/test_samples.py")
+
+
+@pytest.mark.parametrize("forgotten", ["croq/ir/verify.py", "croq/simulate/ops_copy.py", "croq/verify/hw.py"])
+def test_a_forgotten_rule_is_named(scratch: Scratch, forgotten: str) -> None:
+    files = files_of(diff_of(OPERATION))
+    scratch.apply("".join(diff for path, diff in files.items() if path != forgotten))
+    assert "has no rule for `tensor_map.prefetch`" in scratch.fails(CONSUMERS)
+
+
+def test_every_rule_of_an_operation_is_asked_for(scratch: Scratch) -> None:
+    """With its class alone, every other file of the diff is missed by somebody."""
+    files = files_of(diff_of(OPERATION))
+    scratch.apply(files["croq/ir/hw.py"])
+    said = scratch.fails(CONSUMERS, "tests/emit/test_coverage.py")
+    missed = [line for line in said.splitlines() if line.endswith("has no rule for `tensor_map.prefetch`")]
+    rules = {path for path in files if path.startswith(("croq/", "tools/"))}
+    rules -= {"croq/ir/hw.py", "croq/emit/templates/tensor_map.prefetch.j2"}
+    assert len({line.removeprefix("E").strip() for line in missed}) == len(rules)
+
+
+# ------------------------------------------------------------------------------------------------------------- a pass
+def test_a_pass_does_what_its_rule_says(scratch: Scratch) -> None:
+    scratch.apply(diff_of(OPERATION))
+    scratch.apply(diff_of(PASS))
+    cuda = scratch.succeeds("-m", "croq", "compile", "v4", "--emit", "cuda")
+    assert cuda.count("croq::prefetch_tensormap(&") == 4
+    assert cuda.index("croq::prefetch_tensormap(&Q_map)") < cuda.index("croq::tma_load")
+    assert "proved for all schedules" in scratch.succeeds("-m", "croq", "check", "v4")
+    assert "prefetch" in scratch.succeeds("-m", "croq", "compile", "v4", "--after", "prefetch")
+    scratch.passes("tests/passes/test_resume.py", "tests/api/test_docs.py", "tests/test_layering.py")
+
+
+# ------------------------------------------------------------------------------------------------------------- a peer
+WITHOUT_TORCH = """
+from croq.bench.peers import PEERS
+from croq.bench.workload import AttentionWorkload
+for peer in PEERS:
+    print(peer.name, "-", peer.missing(AttentionWorkload(dtype="f16")))
+"""
+TORCH = """
+import numpy
+
+class Tensor(numpy.ndarray):
+    def transpose(self, a, b):
+        return self.swapaxes(a, b)
+
+def from_dlpack(array):
+    return array.view(Tensor)
+
+class cuda:
+    is_available = staticmethod(lambda: True)
+"""
+FUNCTIONAL = """
+import numpy
+
+def scaled_dot_product_attention(q, k, v, scale, is_causal):
+    scores = scale * q @ k.swapaxes(2, 3)
+    if is_causal:
+        scores = numpy.where(numpy.tri(scores.shape[2], dtype=bool), scores, -numpy.inf)
+    weights = numpy.exp(scores - scores.max(axis=3, keepdims=True))
+    return weights / weights.sum(axis=3, keepdims=True) @ v
+"""
+WITH_TORCH = """
+import numpy
+from croq.bench.peers import PEERS
+from croq.bench.reference import attention_reference
+from croq.bench.workload import AttentionWorkload
+workload = AttentionWorkload(1, 2, 40, 16)
+q, k, v = (numpy.random.default_rng(n).standard_normal((1, 40, 2, 16)) for n in range(3))
+peer = next(peer for peer in PEERS if peer.name == "PyTorch")
+assert peer.missing(workload) is None
+launch, output = peer.prepare(workload, q, k, v)
+launch()
+for part in attention_reference(q, k, v, {(0, 0): range(40), (0, 1): range(40)}, causal=True):
+    numpy.testing.assert_allclose(output()[part.slab[0], :, part.slab[1]], part.values, atol=1e-12)
+"""
+
+
+def test_a_peer_that_is_missing_says_so(scratch: Scratch) -> None:
+    scratch.apply(diff_of(PEER))
+    scratch.write("torch.py", 'raise ImportError("it is not here")')
+    said = scratch.succeeds("-c", WITHOUT_TORCH).splitlines()
+    assert said == [
+        "FA3 - the package has no f16 kernels",
+        "PyTorch - `torch` cannot be imported (it is not here); install `torch`",
+    ]
+    scratch.passes("tests/bench/test_suite.py")
+
+
+def test_a_peer_computes_what_the_kernels_do(scratch: Scratch) -> None:
+    scratch.apply(diff_of(PEER))
+    scratch.write("torch/__init__.py", TORCH)
+    scratch.write("torch/nn/functional.py", FUNCTIONAL)
+    scratch.succeeds("-c", WITH_TORCH)
+
+
+# -------------------------------------------------------------------------------------------------------- the harness
+def test_a_hunk_fits_one_place_or_none(tmp_path: Path) -> None:
+    assert changed("a\nb\nc\n", [" b", "+x"], "f") == "a\nb\nx\nc\n"
+    assert changed("a\nb\nb\n", [" a", "-b"], "f") == "a\nb\n"
+    with pytest.raises(AssertionError, match="fits 2 places of f"):
+        changed("b\nb\n", ["-b"], "f")
+    with pytest.raises(AssertionError, match="fits 0 places of f"):
+        changed("ab\n", ["-b"], "f")
+
+
+@pytest.mark.parametrize(("section", "most"), [(OPERATION, 25), (PASS, 30), (PEER, 12)])
+def test_the_diffs_are_short(section: str, most: int) -> None:
+    assert gained(diff_of(section)) <= most
