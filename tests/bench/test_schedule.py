@@ -33,50 +33,39 @@ def test_every_task_is_there_once_and_offsets_are_sound(batch, heads, tiles, blo
 
 @settings(max_examples=150, deadline=None)
 @given(**SIZES)
-def test_the_gap_is_at_most_one_pair_of_the_longest_tile(batch, heads, tiles, blocks, fixed_cost):
+def test_the_gap_is_at_most_the_longest_tile(batch, heads, tiles, blocks, fixed_cost):
     made = build_schedule(batch, heads, tiles, blocks, fixed_cost)
     loads = [sum(tile_cost(tile, fixed_cost) for tile, _, _ in made.of_block(i)) for i in range(blocks)]
     assert tuple(loads) == made.loads
-    assert made.gap <= 2 * tile_cost(tiles - 1, fixed_cost)
+    assert made.gap <= tile_cost(tiles - 1, fixed_cost)
 
 
 @settings(max_examples=60, deadline=None)
 @given(**SIZES)
-def test_pairs_stay_together_and_lists_are_in_head_order(batch, heads, tiles, blocks, fixed_cost):
+def test_blocks_walk_over_the_windows_in_step_and_over_tiles_downwards(batch, heads, tiles, blocks, fixed_cost):
     made = build_schedule(batch, heads, tiles, blocks, fixed_cost)
+    window = max(1, module.WINDOW // tiles)
     for block in range(blocks):
-        flat = [(b * heads + h, -t) for t, h, b in made.of_block(block)]
-        assert flat == sorted(flat)
-        for entry, tile in flat:
-            partner = entry ^ 1
-            assert partner >= batch * heads or (partner, tile) in flat
+        order = [((b * heads + h) // window, -t) for t, h, b in made.of_block(block)]
+        assert order == sorted(order)
 
 
 @pytest.mark.parametrize("seq", [4096, 8192, 16384])
 @pytest.mark.parametrize("blocks", [114, 132])
-def test_published_sizes_are_balanced_within_a_hundredth(seq, blocks):
+def test_published_sizes_leave_the_heaviest_block_little_above_the_mean(seq, blocks):
     made = build_schedule(4, 32, seq // 128, blocks)
-    assert made.gap <= 0.01 * max(made.loads)
-
-
-def test_rebalancing_narrows_what_the_hand_out_left(monkeypatch):
-    balanced = build_schedule(3, 5, 13, 7, 1)
-    module._build.cache_clear()
-    monkeypatch.setattr(module, "_rebalance", lambda bins, loads: None)
-    raw = build_schedule(3, 5, 13, 7, 1)
-    module._build.cache_clear()
-    assert balanced.gap < raw.gap
+    assert max(made.loads) <= 1.015 * sum(made.loads) / blocks
 
 
 def test_blocks_may_stay_without_tasks():
     made = build_schedule(1, 2, 2, 114)
     assert made.blocks == 114 and len(made.tasks) == 4
-    assert sum(np.diff(made.offsets) == 0) == 112
+    assert sum(np.diff(made.offsets) == 0) == 110
 
 
-def test_an_odd_number_of_entries_leaves_the_last_one_alone():
-    made = build_schedule(1, 3, 2, 2)
-    assert sorted(h for block in range(2) for _, h, _ in made.of_block(block)) == [0, 0, 1, 1, 2, 2]
+def test_the_least_loaded_block_gets_the_next_tile():
+    made = build_schedule(1, 1, 4, 2, 0)  # costs 8, 6, 4, 2
+    assert [[tile for tile, _, _ in made.of_block(block)] for block in range(2)] == [[3, 0], [2, 1]]
 
 
 def test_task_words_are_positive_and_decode():
