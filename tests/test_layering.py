@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from croq.passes.pipeline import passes
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "croq"
 
@@ -134,3 +136,10 @@ def test_a_wrong_import_is_found_however_it_is_written(tmp_path, statement, inde
     (package / "passes" / "events.py").write_text(f"{indent}{statement}\n")
     line = 2 if indent else 1
     assert violations(package) == [f"croq/passes/events.py:{line}: passes -> emit"]
+
+
+def test_what_stands_directly_in_passes_is_a_pass_of_that_name():
+    standing = {path.stem for path in (PACKAGE / "passes").iterdir() if path.suffix == ".py" or path.is_dir()}
+    standing -= {"__init__", "__pycache__", "analysis", "base", "pipeline"}
+    assert standing == {made.name.replace("-", "_") for made in passes()}
+    assert {type(made).__module__ for made in passes()} == {f"croq.passes.{name}" for name in standing}

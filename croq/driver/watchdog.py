@@ -24,8 +24,8 @@ from croq.driver.device import current_context, synchronize
 from croq.driver.errors import check
 from croq.ir.hw import MbarrierWait
 from croq.ir.types import ThreadSet
-from croq.passes.generations import Remainders
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.analysis.generations import Remainders
+from croq.passes.analysis.threads import ThreadAnalysis
 from croq.source import Span
 from croq.target.cuda import MBARRIER_BYTES, WARP
 

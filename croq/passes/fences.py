@@ -27,7 +27,7 @@ from croq.ir.hw import Elect, ProxyFence, Section, WgmmaFence
 from croq.ir.objects import Buffer, Kernel, Param
 from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import barrier_each
+from croq.passes.analysis.barriers import barrier_each
 from croq.passes.base import Pass
 
 State = dict[Buffer, ThreadSet | None]  # written since the last fence on some path -> by whom; None: by somebody

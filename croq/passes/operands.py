@@ -30,8 +30,8 @@ from croq.ir.hw import WgmmaFence, WgmmaIssue
 from croq.ir.objects import Buffer, FragRef, Kernel, Matrix, Start, View
 from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
+from croq.passes.analysis.values import Starting, multiple_of, quotient, remainder, rows_adjacent
 from croq.passes.base import Pass
-from croq.passes.values import Starting, multiple_of, quotient, remainder, rows_adjacent
 from croq.target.sm90.descriptors import describe
 from croq.target.sm90.wgmma import K_BYTES, M
 from croq.target.swizzle import PATTERN_ROWS

@@ -35,9 +35,9 @@ from croq.ir.hw import Elect, MbarrierWait, NamedBarrierSync, Section
 from croq.ir.objects import Event, Kernel
 from croq.ir.scalar import If
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import barrier
+from croq.passes.analysis.barriers import barrier
+from croq.passes.analysis.threads import ThreadAnalysis
 from croq.passes.base import Pass
-from croq.passes.threads import ThreadAnalysis
 
 
 @dataclass(frozen=True)

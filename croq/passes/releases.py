@@ -32,8 +32,8 @@ from croq.ir.hw import (
 )
 from croq.ir.objects import Buffer, Event, Kernel, View
 from croq.ir.scalar import For, If, While
+from croq.passes.analysis.keys import expression_keys
 from croq.passes.base import Pass
-from croq.passes.keys import expression_keys
 
 State = dict[Value, frozenset[Event]]  # MMA in flight -> events triggered since its issue, on every path
 

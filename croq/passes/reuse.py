@@ -25,7 +25,7 @@ from croq.ir.hw import Section, WgmmaIssue
 from croq.ir.objects import Buffer, Kernel, View
 from croq.ir.scalar import For, If, While
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import barrier_each
+from croq.passes.analysis.barriers import barrier_each
 from croq.passes.base import Pass
 
 State = dict[Buffer, ThreadSet]  # read by MMAs of these threads, which have not met since

@@ -21,8 +21,8 @@ from croq.ir.hw import CtaSync, NamedBarrierSync
 from croq.ir.objects import Kernel, Variable
 from croq.ir.rewrite import remove_dead, replace_uses
 from croq.ir.scalar import VarGet
+from croq.passes.analysis.keys import expression_keys
 from croq.passes.base import Pass
-from croq.passes.keys import expression_keys
 
 Available = dict[Hashable, Value]
 

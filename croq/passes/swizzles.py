@@ -31,8 +31,8 @@ from croq.ir.objects import Buffer, Kernel, View
 from croq.ir.scalar import Call
 from croq.ir.tile import DmaCopy, FragStore, Mma, TmaLoad, TmaStore
 from croq.ir.types import BYTES
+from croq.passes.analysis.values import divides
 from croq.passes.base import Pass
-from croq.passes.values import divides
 from croq.source import Span
 from croq.target import swizzle
 from croq.target.cuda import TMA_SHARED_ALIGNMENT, TMA_SWIZZLES, VECTOR

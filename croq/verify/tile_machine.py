@@ -14,8 +14,8 @@ from typing import Any
 from croq.ir.objects import Event, Kernel, View
 from croq.ir.tile import EventTrigger
 from croq.ir.types import ThreadSet
-from croq.passes.generations import Remainders, generations
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.analysis.generations import Remainders, generations
+from croq.passes.analysis.threads import ThreadAnalysis
 from croq.target.cuda import WARP
 from croq.verify.event_faults import again, other_generation, ran_ahead, surplus
 from croq.verify.explain import in_flight_at_end

@@ -10,7 +10,7 @@ from croq.ir.objects import Kernel, Module
 from croq.ir.rewrite import Builder
 from croq.ir.scalar import Binary, Const, VarGet
 from croq.passes import pipeline
-from croq.passes.values import divides, multiple_of
+from croq.passes.analysis.values import divides, multiple_of
 from tests.passes.helpers import every, lower, names, program, role, warpgroups
 
 PARAMS = "global f32 [M, 64] x, global f32 [M, 64] y, global s32 [M] n"

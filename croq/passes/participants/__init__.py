@@ -31,9 +31,9 @@ from croq.ir.objects import Kernel
 from croq.ir.scalar import FragDeclare, If, LoadElement, StoreElement
 from croq.ir.tile import Role, Scope, Sync
 from croq.ir.types import ThreadSet
+from croq.passes.analysis.threads import ThreadAnalysis
 from croq.passes.base import Pass
-from croq.passes.cta_level import CtaAccesses, is_private, is_single
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.participants.cta_level import CtaAccesses, is_private, is_single
 
 Level = Literal["block", "group-4", "group", "thread"]
 

@@ -12,9 +12,9 @@ from croq.ir.objects import Buffer, Kernel, View
 from croq.ir.rewrite import Builder, remove_dead, rewrite_blocks
 from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore
 from croq.ir.types import BYTES
-from croq.passes.fragment_checks import report
-from croq.passes.fragment_maps import lower_map
-from croq.passes.values import divides, rows_adjacent, unproved_dimensions
+from croq.passes.analysis.values import divides, rows_adjacent, unproved_dimensions
+from croq.passes.fragments.checks import report
+from croq.passes.fragments.maps import lower_map
 from croq.target.fragments import QUAD, AccumulatorLayout
 
 STMATRIX_COLUMNS = 16  # of one stmatrix.x4: four 8x8 matrices, two beside each other

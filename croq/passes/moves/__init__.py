@@ -40,12 +40,12 @@ from croq.ir.rewrite import Builder
 from croq.ir.scalar import For, StoreElement
 from croq.ir.tile import BufferFill, DmaCopy, Sync, TmaIssue, TmaStore
 from croq.ir.types import BYTES, ThreadSet
-from croq.passes.barriers import barrier, barrier_each, each_group
+from croq.passes.analysis.barriers import barrier, barrier_each, each_group
+from croq.passes.analysis.threads import ThreadAnalysis
+from croq.passes.analysis.values import divides, unproved_dimensions
 from croq.passes.base import Pass
-from croq.passes.drains import Drains, Touches
-from croq.passes.threads import ThreadAnalysis
-from croq.passes.tma_boxes import Boxes
-from croq.passes.values import divides, unproved_dimensions
+from croq.passes.moves.boxes import Boxes
+from croq.passes.moves.drains import Drains, Touches
 from croq.sema.symbolic import Dim
 from croq.target.cuda import VECTOR, WARPGROUP
 

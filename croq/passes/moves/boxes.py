@@ -11,7 +11,7 @@ from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Kernel, Param, Start, TensorMap, View
 from croq.ir.rewrite import Builder
 from croq.ir.types import BYTES
-from croq.passes.values import Starting, divides, multiple_of, quotient
+from croq.passes.analysis.values import Starting, divides, multiple_of, quotient
 from croq.sema.symbolic import Dim
 from croq.target.cuda import TMA_INNER_MULTIPLE, TMA_MAX_BOX, TMA_MAX_RANK, TMA_SHARED_ALIGNMENT
 

@@ -18,9 +18,9 @@ from croq.ir.rewrite import Builder, clone_ops
 from croq.ir.scalar import If, VarDeclare, VarGet, VarSet
 from croq.ir.tile import EventTrigger, EventWait, FutureWait, TmaIssue, TmaLoad
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import barrier
-from croq.passes.event_sites import Paths, Place, Sites, leader
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.analysis.barriers import barrier
+from croq.passes.analysis.threads import ThreadAnalysis
+from croq.passes.events.sites import Paths, Place, Sites, leader
 from croq.source import Span
 
 PHASE_BITS = 32  # slots whose phases one variable holds

@@ -12,7 +12,7 @@ from croq.ir.tile import FragAllReduce, FragCopy, FragMap, FragReduce, FragStore
 from croq.source import Span
 
 if TYPE_CHECKING:
-    from croq.passes.fragment_layouts import Link
+    from croq.passes.fragments.layouts import Link
 
 
 def report(

@@ -28,7 +28,7 @@ from croq.ir.objects import Event, EventRef, Kernel, Variable
 from croq.ir.scalar import Binary, Cast, Const, For, Unary, VarDeclare, VarGet, VarSet
 from croq.ir.tile import EventTrigger
 from croq.ir.types import ThreadSet
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.analysis.threads import ThreadAnalysis
 
 MOST_CLASSES = 256  # of remainders that are told apart
 

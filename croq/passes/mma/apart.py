@@ -9,7 +9,7 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Fragment, FragRef, Kernel
 from croq.ir.scalar import Call, FragRead, ThreadIndex, VarGet
 from croq.ir.tile import Mma
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.analysis.threads import ThreadAnalysis
 
 
 class Apart:

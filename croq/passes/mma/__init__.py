@@ -28,8 +28,8 @@ from croq.ir.objects import Fragment, FragRef, Kernel, View
 from croq.ir.rewrite import constant
 from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
-from croq.passes.apart import Apart
 from croq.passes.base import Pass
+from croq.passes.mma.apart import Apart
 from croq.target.cuda import WARPGROUP
 from croq.target.sm90.wgmma import K_BYTES
 

@@ -12,7 +12,7 @@ Rules (language reference section 10; PTX ISA "mbarrier"; seed document, step 4)
     B4  Arrivals of an mbarrier generation: one elected arrival a warp of the union of the trigger sites' threads, after
         the warp has reconverged (hopper.md: no slower than fewer, and the only count the ISA's text covers). A site
         that does not fill its warps, or names another order in each lane, arrives thread by thread, and then so do all.
-        Sites whose orders can never be equal take turns and do not add up (croq/passes/generations.py); unequal turns
+        Sites whose orders can never be equal take turns and do not add up (analysis/generations.py); unequal turns
         are E-2304: a barrier has one count.
     B5  `e.at(order)`: slot `order % N`, parity `order / N & 1`; the waiters of a ready event start on the other parity
         (the phase before a barrier's first counts as complete).
@@ -36,12 +36,12 @@ from croq.diagnostics import Sink
 from croq.ir.objects import Event, Kernel
 from croq.ir.tile import EventTrigger, EventWait
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import id_for_event
+from croq.passes.analysis.barriers import id_for_event
+from croq.passes.analysis.generations import Remainders, generations
+from croq.passes.analysis.threads import ThreadAnalysis
 from croq.passes.base import Pass
-from croq.passes.event_lowering import PHASE_BITS, EventLowering
-from croq.passes.event_sites import Sites, leader, union
-from croq.passes.generations import Remainders, generations
-from croq.passes.threads import ThreadAnalysis
+from croq.passes.events.lowering import PHASE_BITS, EventLowering
+from croq.passes.events.sites import Sites, leader, union
 from croq.target.cuda import MBARRIER_MAX_TX
 
 

@@ -10,7 +10,7 @@ from croq.ir.hw import BulkTensorStore, BulkWait, Elect, Section
 from croq.ir.objects import Buffer, Kernel, Param, View
 from croq.ir.tile import TmaIssue, TmaStore
 from croq.ir.types import ThreadSet
-from croq.passes.barriers import barrier_each
+from croq.passes.analysis.barriers import barrier_each
 
 Elector = Callable[[list[ThreadSet], list[Op], Op], Elect]
 _Key = tuple[Buffer, tuple[ThreadSet, ...]]

@@ -46,8 +46,8 @@ from typing import ClassVar
 from croq.diagnostics import Sink
 from croq.ir.objects import Kernel
 from croq.passes.base import Pass
-from croq.passes.fragment_layouts import infer
-from croq.passes.fragment_lowering import lower
+from croq.passes.fragments.layouts import infer
+from croq.passes.fragments.lowering import lower
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, Variable, 
 from croq.ir.rewrite import Builder, clone_block, fresh_value, remove_dead
 from croq.ir.scalar import FragDeclare, FragRead, FragWrite, If, LoadElement, StoreElement, VarDeclare, VarGet, VarSet
 from croq.ir.tile import FragMap
-from croq.passes.fragment_checks import report
+from croq.passes.fragments.checks import report
 from croq.target.fragments import QUAD, AccumulatorLayout, RowLayout, UniformLayout
 
 

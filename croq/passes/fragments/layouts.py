@@ -1,4 +1,4 @@
-"""Layout inference of pass `fragments`: rules F1 to F7 (croq/passes/fragments.py).
+"""Layout inference of pass `fragments`: rules F1 to F7 (croq/passes/fragments/__init__.py).
 
 Uses of fragments are turned into seeds (an MMA fixes a fragment) and links (two fragments live alike, or one holds a
 value for each row of the other). Links join fragments into families; a family is laid out over quads of lanes
@@ -18,8 +18,8 @@ from croq.ir.rewrite import parent_map
 from croq.ir.scalar import FragDeclare, FragRead, FragWrite
 from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore, Mma
 from croq.ir.types import BYTES
-from croq.passes.fragment_checks import check_collectives, check_links, report
-from croq.passes.fragment_units import Unit, described, unit_of
+from croq.passes.fragments.checks import check_collectives, check_links, report
+from croq.passes.fragments.units import Unit, described, unit_of
 from croq.source import Span
 from croq.target.base import Product
 from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout

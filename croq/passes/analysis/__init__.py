@@ -1,0 +1,1 @@
+"""What more than one pass asks about a kernel. Nothing here changes one."""
