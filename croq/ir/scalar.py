@@ -143,7 +143,7 @@ class VarDeclare(Op):
     ORDINARY = True
 
     var: Write[Variable]
-    init: Value
+    value: Value
 
 
 @operation("var.get")
@@ -160,6 +160,9 @@ class VarSet(Op):
 
     var: Write[Variable]
     value: Value
+
+
+Assignment = VarDeclare | VarSet
 
 
 @operation("for")

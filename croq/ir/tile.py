@@ -77,6 +77,9 @@ class DmaCopy(Op):
     future: Value | None
 
 
+Move = TmaLoad | TmaStore | DmaCopy
+
+
 @operation("mma", "tile")
 class Mma(Op):
     """acc += a * b. b is [N, K] for `b_layout` "row" (K contiguous), [K, N] for "col". No `future`: synchronous."""

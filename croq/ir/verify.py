@@ -297,7 +297,7 @@ _CHECKS.of = {
     scalar.StoreElement: _store,
     scalar.FragRead: lambda op: _same("a fragment and its value", op.frag.frag.type, op.result.type),
     scalar.FragWrite: lambda op: _same("a fragment and its value", op.frag.frag.type, op.value.type),
-    scalar.VarDeclare: lambda op: _same("a variable and its value", op.var.type, op.init.type),
+    scalar.VarDeclare: lambda op: _same("a variable and its value", op.var.type, op.value.type),
     scalar.VarGet: lambda op: _same("a variable and its value", op.var.type, op.result.type),
     scalar.VarSet: lambda op: _same("a variable and its value", op.var.type, op.value.type),
     scalar.For: _loop,

@@ -173,7 +173,7 @@ def _math(c: Compiler, op: scalar.Math) -> Code:
 def _declare(c: Compiler, op: scalar.VarDeclare) -> Code:
     if c.map is not None:
         c.map.variables.add(op.var)
-    var, init = c.slot(op.var), c.slot(op.init)
+    var, init = c.slot(op.var), c.slot(op.value)
 
     def run(warp: Warp) -> None:
         warp.v[var] = warp.v[init]

@@ -10,18 +10,7 @@ from collections.abc import Callable
 
 from croq.ir.core import Value
 from croq.ir.objects import Kernel
-from croq.ir.scalar import (
-    Binary,
-    BlockIndex,
-    Cast,
-    For,
-    Select,
-    Symbol,
-    Unary,
-    VarDeclare,
-    VarGet,
-    VarSet,
-)
+from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, For, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Atom, Dim
 from croq.verify.leaves import Expressions
@@ -174,13 +163,12 @@ class Intervals:
         lo, hi = _hull(*found)
         return (least if down else lo), (most if up else hi)
 
-    def put(self, get: VarGet, change: VarDeclare | VarSet, threads: Threads | None) -> int:
+    def put(self, get: VarGet, change: Assignment, threads: Threads | None) -> int:
         """The least that a change of the variable puts into it."""
-        value = change.init if isinstance(change, VarDeclare) else change.value
-        step = self._step(get, value, threads)
+        step = self._step(get, change.value, threads)
         if step is None or step[0] < 0:
-            return self.of(value, threads)[0]
-        op = self.expressions.definition[value]
+            return self.of(change.value, threads)[0]
+        op = self.expressions.definition[change.value]
         parts = (self.expressions.definition.get(v) for v in op.operands())
         inner = next(p for p in parts if isinstance(p, VarGet) and p.var is get.var)
         return self.of(inner.result, threads)[0] + step[0]

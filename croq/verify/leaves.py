@@ -6,20 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from croq.ir.core import Op, Value
-from croq.ir.scalar import (
-    Binary,
-    BlockIndex,
-    Cast,
-    Const,
-    For,
-    LoadElement,
-    Select,
-    Symbol,
-    Unary,
-    VarDeclare,
-    VarGet,
-    VarSet,
-)
+from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, Const, For, LoadElement, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
 from croq.verify.slicing import Slice, control_values, is_shared
 from croq.verify.values import BINARY, convert, lnot, wrap
@@ -40,7 +27,7 @@ class Expressions:
         self.definition = slice_.definition
         self._leaves: dict[Value, frozenset[Leaf]] = {}
         self._reach: dict[Value, frozenset[Leaf]] = {}
-        self._reaching: dict[VarGet, list[VarDeclare | VarSet]] = {}
+        self._reaching: dict[VarGet, list[Assignment]] = {}
 
     def leaf(self, value: Value) -> Leaf | None:
         op = self.definition.get(value)
@@ -90,9 +77,9 @@ class Expressions:
     # ------------------------------------------------------------------------------------------- by way of variables
     def given(self, get: VarGet) -> list[Value]:
         """What a variable may hold where it is read."""
-        return [change.init if isinstance(change, VarDeclare) else change.value for change in self.reaching(get)]
+        return [change.value for change in self.reaching(get)]
 
-    def reaching(self, get: VarGet) -> list[VarDeclare | VarSet]:
+    def reaching(self, get: VarGet) -> list[Assignment]:
         """The changes of a variable that a reading may see: those between the last that certainly comes before it and
         the reading, and later ones of a loop around both in which that last one is not."""
         if get not in self._reaching:

@@ -339,7 +339,7 @@ class Coder:
 # -------------------------------------------------------------------------------------------- control and variables
 def _declare(coder: Coder, op: scalar.VarDeclare, mask: str) -> None:
     name = coder.variables.setdefault(op.var, coder.new("x"))
-    coder.line(f"{name} = {coder.value(op.init)}")
+    coder.line(f"{name} = {coder.value(op.value)}")
 
 
 def _get(coder: Coder, op: scalar.VarGet, mask: str) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Elect
 from croq.ir.objects import Buffer, Kernel, Variable, View
-from croq.ir.scalar import Binary, Cast, Const, For, LoadElement, Select, ThreadIndex, Unary, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Assignment, Binary, Cast, Const, For, LoadElement, Select, ThreadIndex, Unary, VarGet, VarSet
 from croq.target.cuda import WARP
 from croq.verify.values import BINARY, convert, lnot
 
@@ -29,7 +29,7 @@ def invariant(op: Op) -> list[Op]:
         return []
     inside = [inner for inner in op.walk() if inner is not op]
     varies = set(op.results())
-    changed = {inner.var for inner in inside if isinstance(inner, VarDeclare | VarSet)}
+    changed = {inner.var for inner in inside if isinstance(inner, Assignment)}
     found: list[Op] = []
     for inner in inside:
         fixed = inner.PURE or (isinstance(inner, VarGet) and inner.var not in changed)
@@ -51,7 +51,7 @@ class Slice:
         self.block: dict[Op, Block] = {}
         self.order: dict[Op, int] = {}  # in the program's text
         self.definition: dict[Value, Op] = {}
-        self.sets: dict[Variable, list[VarSet | VarDeclare]] = {}
+        self.sets: dict[Variable, list[Assignment]] = {}
         self.gets: dict[Variable, list[VarGet]] = {}
         self.relevant: set[Op] = set()
         self.needed: set[Value] = set()
@@ -72,7 +72,7 @@ class Slice:
             self.block[op], self.order[op] = block, len(self.order)
             for value in op.results():
                 self.definition[value] = op
-            if isinstance(op, VarSet | VarDeclare):
+            if isinstance(op, Assignment):
                 self.sets.setdefault(op.var, []).append(op)
             if isinstance(op, VarGet):
                 self.gets.setdefault(op.var, []).append(op)
@@ -111,7 +111,7 @@ class Slice:
             if isinstance(op, VarGet):
                 for change in self.sets.get(op.var, []):
                     self._mark(change)
-                    self._need([change.init if isinstance(change, VarDeclare) else change.value])
+                    self._need([change.value])
             elif isinstance(op, LoadElement):
                 self._need([*op.indices, *(o for o in op.view.offsets if isinstance(o, Value))])
             elif op.PURE:
@@ -207,9 +207,8 @@ class Lanes:
 
     def _visit(self, block: Block, divergent: bool) -> None:
         for op in block.ops:
-            if isinstance(op, VarSet) and op in self.slice.relevant and (divergent or self.vary(op.value)):
-                self.varying.add(op.var)
-            if isinstance(op, VarDeclare) and op in self.slice.relevant and self.vary(op.init):
+            parted = divergent and isinstance(op, VarSet)
+            if isinstance(op, Assignment) and op in self.slice.relevant and (parted or self.vary(op.value)):
                 self.varying.add(op.var)
             if op.CONTROL != "map":
                 inner = divergent or isinstance(op, Elect) or any(self.vary(v) for v in control_values(op))

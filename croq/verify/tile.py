@@ -91,7 +91,7 @@ def _future_wait(coder: Coder, op: tile.FutureWait, mask: str) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- moves
-def _move(coder: Coder, op: tile.TmaLoad | tile.TmaStore | tile.DmaCopy, mask: str) -> None:
+def _move(coder: Coder, op: tile.Move, mask: str) -> None:
     threads = _threads(coder, op, mask)
     if threads is None:
         return
@@ -113,7 +113,7 @@ def _move(coder: Coder, op: tile.TmaLoad | tile.TmaStore | tile.DmaCopy, mask: s
 
 def _launch(
     coder: Coder,
-    op: tile.TmaLoad | tile.TmaStore | tile.DmaCopy,
+    op: tile.Move,
     threads: ThreadSet,
     view: View,
     write: bool,

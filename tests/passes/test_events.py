@@ -294,7 +294,7 @@ def test_a_single_wait_for_a_ready_event_passes_without_an_instruction() -> None
 
 def test_the_phase_of_a_ready_event_starts_on_the_other_parity() -> None:
     kernel = implicit("inthreads.async (p == 0 && t < 7) { wait e; wait e; }", "shared event e = ready;")
-    assert [literal(op.init) for op in every(kernel, VarDeclare)] == [1]
+    assert [literal(op.value) for op in every(kernel, VarDeclare)] == [1]
 
 
 @pytest.mark.parametrize("body", ["foreach i in [M] { wait e; }", "wait e; wait e;", "if (M > 3) { wait e; } wait e;"])
@@ -302,7 +302,7 @@ def test_a_path_counts_its_waits(body: str) -> None:
     kernel = implicit(f"inthreads.async (p == 0) {{ {body} }}")
     section = role(kernel, "p == 0")
     assert {parity_of(op) for op in every(section, MbarrierWait)} == {"e_phase"}
-    assert [literal(op.init) for op in section.body.ops if isinstance(op, VarDeclare)] == [0]
+    assert [literal(op.value) for op in section.body.ops if isinstance(op, VarDeclare)] == [0]
     assert len(every(section, VarGet)) == len(every(section, MbarrierWait))
 
 
@@ -345,7 +345,7 @@ def test_slots_by_number_keep_a_bit_each() -> None:
     (wait,) = every(kernel, MbarrierWait)
     assert _chain(wait.parity) == ["shr", "and"]
     (declared,) = every(kernel, VarDeclare)
-    assert literal(declared.init) == 0b1111
+    assert literal(declared.value) == 0b1111
 
 
 def test_more_slots_than_bits() -> None:
@@ -395,7 +395,7 @@ def test_a_load_in_a_loop_counts_loads_not_waits() -> None:
     kernel = loading(f"foreach i in [M] {{ {LOAD} if (i > 1) {{ wait l; }} else {{ wait l; }} {USE} }}")
     assert [parity_of(op) for op in every(kernel, MbarrierWait)] == ["l_full_phase"] * 2
     (declared,) = every(kernel, VarDeclare)
-    assert literal(declared.init) == 1  # the first load turns it to 0
+    assert literal(declared.value) == 1  # the first load turns it to 0
     loop = every(kernel, For)[0]
     assert names(loop, "var.set", "bulk_tensor", "mbarrier.wait") == [
         "var.set", "bulk_tensor.load", "mbarrier.wait", "mbarrier.wait",

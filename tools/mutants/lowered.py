@@ -14,7 +14,7 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.dispatch import Rules
 from croq.ir.objects import Buffer, Event, Kernel, View
 from croq.ir.rewrite import clone_block
-from croq.ir.scalar import Call, Const, Cpp, FragDeclare, If, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Assignment, Call, Const, Cpp, FragDeclare, If, VarDeclare, VarGet, VarSet
 from croq.ir.types import ThreadSet
 from croq.target.cuda import WARP
 from tools.mutants.model import Mutant, Names
@@ -64,7 +64,7 @@ def _places(kernel: Kernel) -> Iterator[Place]:
 
 def _about(op: Op) -> str:
     """The object that the operation is about, for its id."""
-    if isinstance(op, VarSet | VarDeclare):
+    if isinstance(op, Assignment):
         return f"({op.var.name})"
     if isinstance(op, hw.Section):
         return f"({''.join(op.label.split()).replace('|', 'or')})"
@@ -77,7 +77,7 @@ def _edits(place: Place, control: set[object]) -> Iterator[Edit]:
     rule = _RULES.get(op)
     if rule is not None:
         yield from rule(place)
-    if isinstance(op, VarSet | VarDeclare) and op.var in control:
+    if isinstance(op, Assignment) and op.var in control:
         yield from _variable(place)
 
 
@@ -307,15 +307,15 @@ def _variable(place: Place) -> Iterator[Edit]:
         yield "removed", f"`{op.var.name}` is not updated", remove
         return
     assert isinstance(op, VarDeclare)
-    init = op.init.op
+    init = op.value.op
     if isinstance(init, Const) and op.var.type != "bool":
 
         def start(at: Place) -> None:
             build = at.before()
             assert isinstance(at.op, VarDeclare)
-            value = build.binary("add", at.op.init, 1)
+            value = build.binary("add", at.op.value, 1)
             at.insert(build)
-            at.op.init = value
+            at.op.value = value
 
         yield "start+1", f"`{op.var.name}` starts one higher", start
 

@@ -163,7 +163,7 @@ def var_get(emitter: Emitter, op: VarGet) -> Expr:
 
 @statement(VarDeclare)
 def var_declare(emitter: Emitter, op: VarDeclare) -> Fields:
-    init = emitter.expr(op.init).text
+    init = emitter.expr(op.value).text
     local = emitter.declare_object(op.var.name)
     emitter.variable_names[op.var] = local
     return {"type": cpp_type(op.var.type), "name": local, "init": init}

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from croq.ir.core import Op, Value
 from croq.ir.objects import Event, EventRef, Kernel, Variable
-from croq.ir.scalar import Binary, Cast, Const, For, Unary, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Assignment, Binary, Cast, Const, For, Unary, VarGet, VarSet
 from croq.ir.tile import EventTrigger
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.threads import ThreadAnalysis
@@ -119,13 +119,10 @@ class Remainders:
         for op in self.kernel.walk():
             if isinstance(op, For):
                 self.counters.add(op.iv)
-            elif isinstance(op, VarSet):
+            elif isinstance(op, Assignment):
                 self.stores.setdefault(op.var, []).append(op.value)
-                self.setters.setdefault(op.var, []).append(op)
-            elif isinstance(op, VarDeclare):
-                self.stores.setdefault(op.var, [])
-                if op.init is not None:
-                    self.stores[op.var].append(op.init)
+                if isinstance(op, VarSet):
+                    self.setters.setdefault(op.var, []).append(op)
 
     def same_in_warps(self, value: Value) -> bool:
         """Whether all threads of each warp certainly see one value."""

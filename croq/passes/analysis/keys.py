@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Kernel, Variable
 from croq.ir.rewrite import constant
-from croq.ir.scalar import Binary, Cast, For, If, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Assignment, Binary, Cast, For, If, VarGet
 
 WORDS = ("u32", "s32")
 SHRINKING = ("div", "mod", "shr", "and", "min", "max")  # of numbers from 0 to 2^31 - 1: in that range again
@@ -42,13 +42,13 @@ class _Keys:
         for op in block.ops:
             if isinstance(op, VarGet):
                 self.keys[op.result] = (op.var.name, self.version[op.var])
-            elif isinstance(op, (VarSet, VarDeclare)):
+            elif isinstance(op, Assignment):
                 self.bump(op.var)
             elif op.PURE:
                 self.pure(op)
             elif isinstance(op, For) and op.iv.type in WORDS:
                 self.natural.add(op.iv)
-            changed = [inner.var for inner in op.walk() if inner is not op and isinstance(inner, (VarSet, VarDeclare))]
+            changed = [inner.var for inner in op.walk() if inner is not op and isinstance(inner, Assignment)]
             for variable in changed:
                 self.bump(variable)
             for region in op.regions():

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Kernel, Variable
 from croq.ir.scalar import (
+    Assignment,
     Binary,
     Call,
     Cast,
@@ -27,7 +28,6 @@ from croq.ir.scalar import (
     Select,
     ThreadIndex,
     Unary,
-    VarDeclare,
     VarGet,
     VarSet,
 )
@@ -132,7 +132,7 @@ class ThreadAnalysis:
         for op in block.ops:
             if isinstance(op, VarGet):
                 self._masks[op] = mask
-            elif isinstance(op, (VarSet, VarDeclare)):
+            elif isinstance(op, Assignment):
                 self._stores.setdefault(op.var, []).append(mask)
             known = self._known_condition(op)
             for region in op.regions():
@@ -161,9 +161,8 @@ class ThreadAnalysis:
         `apart`: the threads that run `loop` together may disagree, roles and other static conditions included.
         """
         for op in block.ops:
-            if isinstance(op, (VarSet, VarDeclare)):
-                value = op.value if isinstance(op, VarSet) else op.init
-                if self.varies(value) or (divergent and isinstance(op, VarSet)):
+            if isinstance(op, Assignment):
+                if self.varies(op.value) or (divergent and isinstance(op, VarSet)):
                     self._varying_vars.add(op.var)
             elif op.CONTROL == "exit" and apart and loop is not None:
                 self._diverging_loops.add(loop)

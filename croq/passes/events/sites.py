@@ -9,7 +9,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Section
 from croq.ir.objects import Event, Kernel, View
-from croq.ir.tile import DmaCopy, EventTrigger, EventWait, FutureWait, TmaLoad, TmaStore
+from croq.ir.tile import EventTrigger, EventWait, FutureWait, Move, TmaLoad
 from croq.ir.types import BYTES, ThreadSet
 
 
@@ -46,7 +46,7 @@ class Sites:
     waits: dict[Event, list[EventWait | FutureWait | TmaLoad]] = field(default_factory=lambda: defaultdict(list))
     triggers: dict[Event, list[EventTrigger]] = field(default_factory=lambda: defaultdict(list))
     loads: dict[TmaLoad, Load] = field(default_factory=dict)
-    producer: dict[Value, TmaLoad | TmaStore | DmaCopy] = field(default_factory=dict)
+    producer: dict[Value, Move] = field(default_factory=dict)
     own_event: dict[Value, Event] = field(default_factory=dict)  # future -> its event (B7)
     own_load: dict[Event, TmaLoad] = field(default_factory=dict)
     by_warp: set[Event] = field(default_factory=set)  # whose triggers arrive once a warp (B4)
@@ -65,7 +65,7 @@ class Sites:
             elif isinstance(op, EventTrigger):
                 for ref in op.refs:
                     self.triggers[ref.event].append(op)
-            elif isinstance(op, (TmaLoad, TmaStore, DmaCopy)) and op.future is not None:
+            elif isinstance(op, Move) and op.future is not None:
                 self.producer[op.future] = op
             for region in op.regions():
                 self._index(region, place.enter(op))

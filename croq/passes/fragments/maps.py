@@ -13,7 +13,7 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegMap
 from croq.ir.objects import Buffer, Fragment, FragRef, Kernel, Param, Variable, View
 from croq.ir.rewrite import Builder, clone_block, fresh_value, remove_dead
-from croq.ir.scalar import FragDeclare, FragRead, FragWrite, If, LoadElement, StoreElement, VarDeclare, VarGet, VarSet
+from croq.ir.scalar import Assignment, FragDeclare, FragRead, FragWrite, If, LoadElement, StoreElement, VarGet
 from croq.ir.tile import FragMap
 from croq.passes.fragments.checks import report
 from croq.target.fragments import QUAD, AccumulatorLayout, RowLayout, UniformLayout
@@ -68,7 +68,7 @@ class _Split:
             self.varying_vars |= forced
             self._fixpoint()
         for op in self.op.body.walk():
-            if op in self.elements and op not in natural and not isinstance(op, VarDeclare | VarSet):
+            if op in self.elements and op not in natural and not isinstance(op, Assignment):
                 report(
                     self.sink,
                     "E-2112",
@@ -94,7 +94,7 @@ class _Split:
                 depends = depends or any(map(self._touches_column, op.walk()))
             if isinstance(op, VarGet):
                 depends = depends or op.var in self.varying_vars
-            if isinstance(op, VarDeclare | VarSet):
+            if isinstance(op, Assignment):
                 if depends:
                     self.varying_vars.add(op.var)
                 depends = depends or (op.var in self.varying_vars and self._set_inside(op.var))
@@ -110,7 +110,7 @@ class _Split:
         return read or any(value in self.varying for value in op.operands())
 
     def _set_inside(self, var: Variable) -> bool:
-        return any(isinstance(op, VarDeclare | VarSet) and op.var is var for op in self.op.body.walk())
+        return any(isinstance(op, Assignment) and op.var is var for op in self.op.body.walk())
 
     def _vars_read_by_elements(self) -> set[Variable]:
         needed = self._needed(self.elements)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from croq.ir.core import Block, Op
 from croq.ir.objects import Buffer, FragRef, Kernel, View
 from croq.ir.scalar import Call, StoreElement
-from croq.ir.tile import DmaCopy, EventTrigger, Scope, TmaLoad, TmaStore
+from croq.ir.tile import EventTrigger, Move, Scope
 
 
 def is_single(op: Op) -> bool:
@@ -78,7 +78,7 @@ class CtaAccesses:
 
 
 def _shared(op: Op) -> frozenset[Buffer]:
-    if isinstance(op, (DmaCopy, TmaLoad, TmaStore)):
+    if isinstance(op, Move):
         return frozenset()
     roots = (effect.root for effect in op.own_effects())
     return frozenset(root for root in roots if isinstance(root, Buffer) and root.storage == "shared")
