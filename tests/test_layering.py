@@ -17,6 +17,7 @@ PACKAGE = ROOT / "croq"
 LEVELS = {
     "_version": 0,
     "folder": 0,
+    "functions": 0,
     "numbers": 0,
     "resources": 0,
     "services": 0,

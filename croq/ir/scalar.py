@@ -90,8 +90,7 @@ class Cast(Op):
 
 @operation("math", pure=True)
 class Math(Op):
-    """A floating-point function by its language name without underscores: exp2f, exp, log, sqrt, rsqrt, fabs, fmaf,
-    frcp_rn, tanh, sigmoid, gelu, pow."""
+    """A function of floats, by its name in croq/functions.py."""
 
     fn: str
     args: tuple[Value, ...]

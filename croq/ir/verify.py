@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from croq.diagnostics import Diagnostic, InternalError, make
+from croq.functions import FUNCTIONS
 from croq.ir import hw, machine, scalar
 from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.dispatch import Rules
@@ -224,6 +225,13 @@ def _unary(op: scalar.Unary) -> Iterator[str]:
         yield from _bool("the operand", op.operand)
 
 
+def _math(op: scalar.Math) -> Iterator[str]:
+    function = FUNCTIONS.get(op.fn)
+    if function is None or function.arity != len(op.args):
+        yield f"no function `{op.fn}` of {len(op.args)} arguments"
+    yield from _same("arguments and result", op.result.type, *(arg.type for arg in op.args))
+
+
 def _select(op: scalar.Select) -> Iterator[str]:
     yield from _bool("the condition", op.condition)
     yield from _same("branches and result", op.then.type, op.otherwise.type, op.result.type)
@@ -292,7 +300,7 @@ _CHECKS.of = {
     scalar.Binary: _binary,
     scalar.Unary: _unary,
     scalar.Select: _select,
-    scalar.Math: lambda op: _same("arguments and result", op.result.type, *(arg.type for arg in op.args)),
+    scalar.Math: _math,
     scalar.LoadElement: _load,
     scalar.StoreElement: _store,
     scalar.FragRead: lambda op: _same("a fragment and its value", op.frag.frag.type, op.result.type),

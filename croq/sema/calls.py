@@ -6,6 +6,7 @@ import difflib
 import re
 
 from croq import cuda_names
+from croq.functions import FUNCTIONS
 from croq.sema import names
 from croq.sema.elements import fragment, is_fragment
 from croq.sema.expressions import binary, constant_of, handles, no_common_type, scalar
@@ -15,11 +16,6 @@ from croq.sema.types import ERROR, NARROW_FLOATS, Scalar, promote
 from croq.sema.views import denotes_data, view
 from croq.syntax import ast
 
-# builtin functions of floats: number of arguments
-MATH = {
-    "__exp2f": 1, "__exp": 1, "__log": 1, "__sqrt": 1, "__rsqrt": 1, "__fabs": 1, "__fmaf": 3, "__frcp_rn": 1,
-    "__tanh": 1, "__sigmoid": 1, "__gelu": 1, "__pow": 2,
-}  # fmt: skip
 ON_TWO = {"cdiv": "cdiv", "__max": "max", "__min": "min"}
 SETREG = {"croq::cuda::setreg_inc": "inc", "croq::cuda::setreg_dec": "dec"}
 
@@ -27,10 +23,7 @@ SETREG = {"croq::cuda::setreg_inc": "inc", "croq::cuda::setreg_dec": "dec"}
 @handles(ast.Builtin)
 def _builtin(state: State, expr: ast.Builtin) -> Scalar:
     args = [scalar(state, arg) for arg in expr.args]
-    wanted = MATH.get(expr.name, 2 if expr.name in ON_TWO else None)
-    if wanted is None:
-        state.unsupported(expr.span, f"the builtin `{expr.name}`")
-        return ERROR
+    wanted = 2 if expr.name in ON_TWO else FUNCTIONS[expr.name.removeprefix("__")].arity
     if len(args) != wanted:
         state.sink.error(
             "E-1303",

@@ -6,16 +6,15 @@ know the active lanes (see `ops_scalar`), and gets `quotient` and `remainder`.
 
 from __future__ import annotations
 
-import math as libm
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import croq.numbers as numbers
+from croq.functions import FUNCTIONS
 from croq.ir.types import FLOATS
-from croq.simulate.dtypes import DTYPES, WIDTH, Scalar, converter, is_vector, rounded_to_odd, wrapper
+from croq.simulate.dtypes import DTYPES, WIDTH, Scalar, converter, is_vector, wrapper
 
 Function = Callable[[Scalar, Scalar], Scalar]
 
@@ -146,104 +145,16 @@ def unary(op: str, type_: str) -> Callable[[Scalar], Scalar]:
     return lambda a: np.negative(a) if is_vector(a) else wrap(-a)
 
 
-_erf: Any = np.vectorize(libm.erf, otypes=[np.float64])
-
-
-def _rsqrt(x: Any) -> Any:
-    return x.dtype.type(1) / np.sqrt(x)
-
-
-def _gelu(x: Any) -> Any:
-    return (0.5 * x.astype(np.float64) * (1 + _erf(x.astype(np.float64) * 0.7071067811865476))).astype(x.dtype)
-
-
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c with one rounding. PTX ISA, fma.rn."""
-    if a.dtype == np.float64:
-        return _fma_f64(a, b, c)[()]
-    product, addend = a.astype(np.float64) * b.astype(np.float64), np.asarray(c, dtype=np.float64)
-    total = product + addend  # the product of two f32 is exact in f64, the sum may be rounded
-    result = total.astype(np.float32)
-    halfway = np.abs(total - result) * 2 == np.spacing(np.abs(result)).astype(np.float64)
-    halfway |= np.abs(total) < _SMALLEST_F32
-    if not halfway.any():
-        return result
-    return rounded_to_odd(product, addend).astype(np.float32)
-
-
-_SMALLEST_F32 = float(np.finfo(np.float32).tiny)
-
-
-def _exact_fma(a: float, b: float, c: float) -> float:
-    if not (libm.isfinite(a) and libm.isfinite(b) and libm.isfinite(c)):
-        return a * b + c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:
-        return a * b + c  # the sign of zero
-    try:
-        return float(exact)  # correctly rounded
-    except OverflowError:
-        return libm.copysign(libm.inf, exact)
-
-
-_fma_f64: Any = np.vectorize(_exact_fma, otypes=[np.float64])
-
-
-def _round(x: Any) -> Any:
-    """Half away from zero, as roundf."""
-    return np.sign(x) * np.floor(np.abs(x) + x.dtype.type(0.5))
-
-
-MATH: dict[str, Callable[..., Any]] = {
-    "exp2f": np.exp2,
-    "exp2": np.exp2,
-    "exp": np.exp,
-    "log": np.log,
-    "log2": np.log2,
-    "log1p": np.log1p,
-    "expm1": np.expm1,
-    "sqrt": np.sqrt,
-    "rsqrt": _rsqrt,
-    "fabs": np.abs,
-    "fmaf": fma,
-    "frcp_rn": lambda x: x.dtype.type(1) / x,
-    "tanh": np.tanh,
-    "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
-    "gelu": _gelu,
-    "pow": np.power,
-    "acos": np.arccos,
-    "asin": np.arcsin,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "ceil": np.ceil,
-    "floor": np.floor,
-    "round": _round,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "tan": np.tan,
-    "sign": np.sign,
-    "softplus": lambda x: np.log1p(np.exp(x)),
-    "isfinite": np.isfinite,
-}
-
-
 def math(fn: str, arg_type: str, result_type: str) -> Callable[..., Scalar] | None:
     """The function, computed in f32 (f64 for f64) and rounded to the result's type; None if there is none."""
-    function = MATH.get(fn)
+    function = FUNCTIONS.get(fn)
     if function is None:
         return None
-    wide = "f64" if arg_type == "f64" else "f32"
+    vector, wide = function.vector, "f64" if arg_type == "f64" else "f32"
     widen = converter(arg_type, wide)
     narrow = converter(wide, result_type)
 
     def apply(*args: Scalar) -> Scalar:
-        result = function(*[widen(a) for a in args])
-        return _to_bool(result) if result_type == "bool" else narrow(result)
+        return narrow(vector(*[widen(a) for a in args]))
 
     return apply
-
-
-def _to_bool(value: Any) -> Scalar:
-    return value if is_vector(value) else bool(value)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import croq.numbers as numbers
+from croq.functions import rounded_to_odd
 from croq.ir.types import FLOATS
 
 Scalar = Any  # int | bool | np.floating | NDArray: uniform or a vector over lanes
@@ -96,22 +97,6 @@ def _float_to_int(type_: str) -> Callable[[Scalar], Scalar]:
         return np.where(wide >= float(hi + 1), dtype.type(hi), np.where(wide < float(lo), dtype.type(lo), found))
 
     return convert
-
-
-def rounded_to_odd(high: Any, low: Any) -> Any:
-    """The sum of f64 `high` and `low` rounded to odd: rounded again to a type of half the digits, it is rounded once.
-
-    The error of a sum is exact (Knuth, TwoSum); where it is not 0 and the last bit is even, the sum moves one place
-    towards it. (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums".)
-    """
-    high, low = np.asarray(high, dtype=np.float64), np.asarray(low, dtype=np.float64)
-    total = np.atleast_1d(high + low)
-    back = total - high
-    error = (high - (total - back)) + (low - back)
-    even = (total.view(np.int64) & 1) == 0
-    moved = np.where(error > 0, np.nextafter(total, np.inf), np.nextafter(total, -np.inf))
-    found = np.where(np.isfinite(total) & even & (error != 0) & np.isfinite(error), moved, total)
-    return found if np.ndim(high + low) else found[0]
 
 
 def _odd_f32(value: Array) -> Array:

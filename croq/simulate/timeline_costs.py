@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from croq.functions import FUNCTIONS
 from croq.ir import hw, scalar
 from croq.ir.core import Block, Op, Value
 from croq.ir.dispatch import Rules, lowered
@@ -108,11 +109,6 @@ class Work:
 
 
 NOTHING = Work()
-_MATH = {
-    "exp2f": Work(xu=1), "exp": Work(xu=1, fma=1), "log": Work(xu=1, fma=1), "rsqrt": Work(xu=1), "sqrt": Work(xu=1),
-    "fmaf": Work(fma=1), "frcp_rn": Work(xu=1, fma=2), "tanh": Work(xu=1), "sigmoid": Work(xu=2, fma=2),
-    "gelu": Work(xu=1, fma=6), "pow": Work(xu=2, fma=1), "fabs": NOTHING,
-}  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------- register statements
@@ -282,7 +278,7 @@ def _choice(op: scalar.Select | scalar.If) -> Work:
 
 @elements(scalar.Math)
 def _math(op: scalar.Math) -> Work:
-    return _MATH.get(op.fn, Work(xu=1, fma=2))
+    return Work(**FUNCTIONS[op.fn].work)
 
 
 @elements(scalar.Cast)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import lark
 
 from croq.diagnostics import Sink
+from croq.functions import FUNCTIONS
 from croq.source import Span
 from croq.syntax import codes
 from croq.syntax.grammar import kind
@@ -46,7 +47,7 @@ _GONE_MMA = {
     ".commit": "remove it: each asynchronous mma is committed by itself",
     ".desc": "pass the shared tile itself as the operand",
 }
-_BUILTINS = ("max", "min", "exp2f", "exp", "log", "sqrt", "rsqrt", "fabs", "fmaf", "tanh", "sigmoid", "gelu", "pow")
+_BUILTINS = ("max", "min", *FUNCTIONS)
 
 
 @dataclass

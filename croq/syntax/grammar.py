@@ -22,6 +22,7 @@ from lark import Lark, Token, Tree, UnexpectedToken, __version__
 from lark.lexer import PatternStr
 
 from croq import folder
+from croq.functions import FUNCTIONS
 from croq.resources import resource
 
 END = "$END"
@@ -47,7 +48,7 @@ class SyntaxFault(Exception):
 @lru_cache(maxsize=1)
 def grammar() -> Lark:
     """The parser of the shipped grammar."""
-    text = resource("grammar", "croq.lark").read_text(encoding="utf-8")
+    text = resource("grammar", "croq.lark").read_text(encoding="utf-8").replace("FUNCTIONS", "|".join(FUNCTIONS))
     return build(text, _cache(text))
 
 

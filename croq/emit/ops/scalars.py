@@ -26,6 +26,7 @@ from croq.emit.registers import as_float, converted
 from croq.emit.registry import StatementResult, expression, statement
 from croq.emit.templating import Fields
 from croq.emit.uses import hint
+from croq.functions import FUNCTIONS
 from croq.ir.core import Value
 from croq.ir.objects import Buffer, FragRef, Param, View
 from croq.ir.scalar import (
@@ -51,11 +52,6 @@ from croq.target.cuda import WARP
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
-MATH = {
-    "exp2f": "croq::ex2", "exp": "croq::exp", "log": "croq::log", "sqrt": "croq::sqrt", "rsqrt": "croq::rsqrt",
-    "fabs": "croq::abs", "fmaf": "croq::fma", "frcp_rn": "croq::rcp_rn", "tanh": "croq::tanh",
-    "sigmoid": "croq::sigmoid", "gelu": "croq::gelu", "pow": "croq::pow",
-}  # fmt: skip
 GUARDED = {
     "add": "croq::add", "sub": "croq::sub", "mul": "croq::mul", "neg": "croq::neg", "div": "croq::quotient",
     "mod": "croq::remainder", "cdiv": "croq::ceiling", "shl": "croq::shl", "shr": "croq::shr",
@@ -152,7 +148,7 @@ def cast_op(emitter: Emitter, op: Cast) -> Expr:
 def math(emitter: Emitter, op: Math) -> Expr:
     """By overload: the functions of f64 are f64 functions."""
     args = [as_float(emitter.expr(a), a.type) for a in op.args]
-    return converted(call(MATH[op.fn], *args), "f64" if op.args[0].type == "f64" else "f32", op.result.type)
+    return converted(call(FUNCTIONS[op.fn].cpp, *args), "f64" if op.args[0].type == "f64" else "f32", op.result.type)
 
 
 # ----------------------------------------------------------------------------------------------------- variables
