@@ -18,18 +18,19 @@ Needs: moves, mma, events. Adds fences and those barriers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from croq.diagnostics import Sink
-from croq.ir.core import Block, Effect, Op
-from croq.ir.hw import Elect, ProxyFence, Section, WgmmaFence
+from croq.ir.core import Effect, Op
+from croq.ir.hw import Elect, ProxyFence, WgmmaFence
 from croq.ir.objects import Buffer, Kernel, Param
-from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier_each
+from croq.passes.analysis.flow import Forward
 from croq.passes.base import Pass
 
+NOBODY = ThreadSet(())
 State = dict[Buffer, ThreadSet | None]  # written since the last fence on some path -> by whom; None: by somebody
 
 
@@ -58,109 +59,47 @@ def _reject_global_handover(kernel: Kernel, sink: Sink) -> None:
             )
 
 
-@dataclass
-class _Flow:
-    """Forward data flow. Loops are followed without `inserting` until nothing changes, then once more with it."""
+class _Flow(Forward[State]):
+    def __init__(self, kernel: Kernel, sink: Sink, relevant: set[Buffer]) -> None:
+        super().__init__()
+        self.kernel, self.sink, self.relevant = kernel, sink, relevant
 
-    kernel: Kernel
-    sink: Sink
-    relevant: set[Buffer]
-    inserting: bool = True
-    breaks: list[State | None] = field(default_factory=list)  # of the loops around: states at their `break`s,
-    continues: list[State | None] = field(default_factory=list)  # and at their `continue`s
+    def join(self, a: State, b: State) -> State:
+        return {buffer: _union(a.get(buffer, NOBODY), b.get(buffer, NOBODY)) for buffer in {**a, **b}}
 
-    def block(self, block: Block, state: State | None) -> State | None:
-        """The state at the end of the block; None where its end is not reached."""
-        result: list[Op] = []
-        for position, op in enumerate(block.ops):
-            if state is not None:
-                result += self.before(op, block.ops[position + 1 : position + 2], state)
-                state = self.through(op, state)
-            result.append(op)
-        if self.inserting:
-            block.ops[:] = result
-        return state
-
-    def before(self, op: Op, following: list[Op], state: State) -> list[Op]:
+    def before(self, op: Op, rest: list[Op], state: State) -> tuple[list[Op], State]:
         """P2, P3: what goes in front of `op`. The threads of `op` have nothing unfenced behind it."""
-        reads = async_buffers(following[0].effects()) if isinstance(op, WgmmaFence) and following else set()
+        reads = async_buffers(rest[0].effects()) if isinstance(op, WgmmaFence) and rest else set()
         unfenced = {buffer for buffer, writers in state.items() if _meet(writers, op.threads)}
         parts = list(op.walk()) if isinstance(op, Elect) else [op]
         starts = async_buffers(effect for part in parts if part.ENGINE == "tma" for effect in part.own_effects())
         if not unfenced or not (any(part.releases for part in parts) or unfenced & (reads | starts)):
-            return []
-        for buffer in unfenced:
-            _remove(state, buffer, op.threads)
+            return [], state
+        left = {buffer: _without(writers, op.threads) for buffer, writers in state.items()}
         fence = ProxyFence(span=op.span, threads=op.threads)
-        if not reads or op.threads is None or not self.inserting:
-            return [fence]
-        return [fence, *barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)]
+        meet: list[Op] = []
+        if self.settled and reads and op.threads is not None:
+            meet = barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)
+        return [fence, *meet], {buffer: writers for buffer, writers in left.items() if writers != NOBODY}
 
-    def through(self, op: Op, state: State) -> State | None:
-        if isinstance(op, If):
-            other = dict(state)
-            after = self.block(op.then, state)
-            return _join(after, self.block(op.otherwise, other) if op.otherwise is not None else other)
-        if isinstance(op, (For, While)):
-            return self.loop(op, state)
-        if isinstance(op, (Break, Continue)):
-            exits = self.breaks if isinstance(op, Break) else self.continues
-            exits[-1] = _join(exits[-1], state)
-            return None
-        if isinstance(op, Section) and op.condition is not None:
-            return _join(dict(state), self.block(op.body, state))
-        after = state
-        for region in op.regions():
-            after = self.block(region, after) or {}
+    def after(self, op: Op, state: State) -> State:
         for effect in op.own_effects():
             if effect.kind == "write" and effect.until is None and effect.root in self.relevant:
-                self.write(effect.root, op.threads, after)
-        return after
-
-    def write(self, buffer: Buffer, threads: ThreadSet | None, state: State) -> None:
-        before = state.get(buffer, ThreadSet(()))
-        state[buffer] = None if before is None or threads is None else before | threads
-
-    def loop(self, op: For | While, state: State) -> State | None:
-        inserting, self.inserting = self.inserting, False
-        head: State | None = state
-        while (again := _join(head, self.iteration(op, head)[1])) != head:
-            head = again
-        self.inserting = inserting
-        return self.iteration(op, head)[0]
-
-    def iteration(self, op: For | While, head: State | None) -> tuple[State | None, State | None]:
-        """States behind the loop, and at the end of an iteration that begins with `head`."""
-        self.breaks.append(None)
-        self.continues.append(None)
-        start = dict(head) if head is not None else None
-        if isinstance(op, While):
-            start = self.block(op.head, start)
-        after = self.block(op.body, dict(start) if start is not None else None)
-        return _join(start, self.breaks.pop()), _join(after, self.continues.pop())
+                state = {**state, effect.root: _union(state.get(effect.root, NOBODY), op.threads)}
+        return state
 
 
-def _join(a: State | None, b: State | None) -> State | None:
-    if a is None or b is None:
-        return b if a is None else a
-    joined = dict(a)
-    for buffer, threads in b.items():
-        mine = joined.get(buffer, ThreadSet(()))
-        joined[buffer] = None if mine is None or threads is None else mine | threads
-    return joined
+def _union(a: ThreadSet | None, b: ThreadSet | None) -> ThreadSet | None:
+    return None if a is None or b is None else a | b
 
 
 def _meet(writers: ThreadSet | None, threads: ThreadSet | None) -> bool:
     return writers is None or threads is None or bool(len(writers & threads))
 
 
-def _remove(state: State, buffer: Buffer, threads: ThreadSet | None) -> None:
-    writers = state[buffer]
-    rest = ThreadSet(()) if writers is None or threads is None else writers - threads
-    if len(rest):
-        state[buffer] = rest
-    else:
-        del state[buffer]
+def _without(writers: ThreadSet | None, threads: ThreadSet | None) -> ThreadSet:
+    """Who has stores behind a fence of `threads`: of threads that are not known, all are taken to have fenced."""
+    return NOBODY if writers is None or threads is None else writers - threads
 
 
 def async_buffers(effects: Iterable[Effect]) -> set[Buffer]:

@@ -16,15 +16,15 @@ Needs: mma. Adds: `waits`, for the plan. Leaves no `future.wait`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import RegMap, Section, WgmmaCommit, WgmmaIssue, WgmmaWait
+from croq.ir.hw import WgmmaCommit, WgmmaIssue, WgmmaWait
 from croq.ir.objects import Fragment, FragRef, Kernel, Wait
-from croq.ir.scalar import Break, Continue, For, If, While
 from croq.ir.tile import FutureWait
+from croq.passes.analysis.flow import Forward
 from croq.passes.base import Pass
 
 State = dict[Value, int]  # future in flight -> fewest groups committed after it on any path
@@ -57,30 +57,30 @@ class _Batch:
         return (self.issue.acc, a) if isinstance(a, FragRef) else (self.issue.acc,)
 
 
-@dataclass
-class _Flow:
-    """Forward data flow over structured control flow. `depth` and `completes` gather what holds on every visit."""
+class _Flow(Forward[State]):
+    """`depth` and `completes` gather what holds on every visit."""
 
-    sink: Sink
-    report: bool = False
-    depth: dict[FutureWait, int] = field(default_factory=dict)
-    completes: dict[FutureWait, dict[Value, None]] = field(default_factory=dict)
-    batches: dict[Value, _Batch] = field(default_factory=dict)
-    last_issue: WgmmaIssue | None = None
-    breaks: list[State | None] = field(default_factory=list)  # of the loops around: states at their `break`s,
-    continues: list[State | None] = field(default_factory=list)  # and at their `continue`s
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self.sink = sink
+        self.report = False
+        self.depth: dict[FutureWait, int] = {}
+        self.completes: dict[FutureWait, dict[Value, None]] = {}
+        self.batches: dict[Value, _Batch] = {}
+        self.last_issue: WgmmaIssue | None = None
 
-    def block(self, block: Block, state: State | None) -> State | None:
-        """The state after the block; None where its end is not reached."""
-        for op in block.ops:
-            if state is None:
-                return None
-            state = self.op(op, state)
-        return state
+    def join(self, a: State, b: State) -> State:
+        return {f: min(a.get(f, n), b.get(f, n)) for f, n in {**a, **b}.items()}
 
-    def op(self, op: Op, state: State) -> State | None:
+    def enters(self, op: Op) -> bool:
+        return op.CONTROL != "map"
+
+    def before(self, op: Op, rest: list[Op], state: State) -> tuple[list[Op], State]:
+        self.check(op, state)
+        return [], state
+
+    def after(self, op: Op, state: State) -> State:
         if isinstance(op, WgmmaIssue):
-            self.check(op, state)
             self.last_issue = op
         elif isinstance(op, WgmmaCommit):
             assert op.future is not None and self.last_issue is not None
@@ -88,40 +88,7 @@ class _Flow:
             return {**{f: n + 1 for f, n in state.items()}, op.future: 0}
         elif isinstance(op, FutureWait):
             return self.wait(op, state)
-        elif isinstance(op, If):
-            after = self.block(op.then, dict(state))
-            other = self.block(op.otherwise, dict(state)) if op.otherwise is not None else state
-            return _join(after, other)
-        elif isinstance(op, (For, While)):
-            return self.loop(op, state)
-        elif isinstance(op, (Break, Continue)):
-            exits = self.breaks if isinstance(op, Break) else self.continues
-            exits[-1] = _join(exits[-1], state)
-            return None
-        elif isinstance(op, Section):
-            after = self.block(op.body, dict(state))
-            return _join(state, after) if op.condition is not None else after
-        else:
-            self.check(op, state)
-            if not isinstance(op, RegMap):
-                for region in op.regions():
-                    state = self.block(region, state) or {}
         return state
-
-    def loop(self, op: For | While, state: State) -> State | None:
-        head: State | None = state
-        while True:
-            self.breaks.append(None)
-            self.continues.append(None)
-            start = dict(head) if head is not None else None
-            if isinstance(op, While) and start is not None:
-                start = self.block(op.head, start)
-            after = self.block(op.body, dict(start) if start is not None else None)
-            behind = _join(start, self.breaks.pop())
-            again = _join(head, _join(after, self.continues.pop()))
-            if again == head:
-                return behind
-            head = again
 
     def wait(self, op: FutureWait, state: State) -> State:
         waited = [state[f] for f in op.futures if f in state]
@@ -138,7 +105,8 @@ class _Flow:
         """F4."""
         if not self.report or not state:
             return
-        accesses = {(e.op, e.root): e.kind for e in op.effects() if isinstance(e.root, Fragment)}  # a write comes last
+        effects = op.own_effects() if self.enters(op) else op.effects()
+        accesses = {(e.op, e.root): e.kind for e in effects if isinstance(e.root, Fragment)}  # a write comes last
         for (inner, frag), kind in accesses.items():
             self.check_access(inner, frag, kind, state)
 
@@ -163,12 +131,6 @@ class _Flow:
                 notes=["an asynchronous MMA may use its registers until it has been waited for"],
                 hint=f"put `wait {name};` before this statement",
             )
-
-
-def _join(a: State | None, b: State | None) -> State | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return {f: min(a.get(f, n), b.get(f, n)) for f, n in {**a, **b}.items()}
 
 
 def _rewrite(block: Block, flow: _Flow, waits: list[Wait]) -> None:

@@ -31,7 +31,8 @@ from croq.ir.hw import (
     WgmmaWait,
 )
 from croq.ir.objects import Buffer, Event, Kernel, View
-from croq.ir.scalar import For, If, While
+from croq.ir.scalar import If
+from croq.passes.analysis.flow import Forward
 from croq.passes.analysis.keys import expression_keys
 from croq.passes.base import Pass
 
@@ -79,20 +80,19 @@ def _named_wait(op: If) -> Event | None:
     return first.event if isinstance(first, NamedBarrierSync) else None
 
 
-class _Flow:
+class _Flow(Forward[State]):
     def __init__(self, guards: dict[Buffer, list[frozenset[Event]]], keys: dict[Value, Hashable], sink: Sink) -> None:
+        super().__init__()
         self.guards = guards
         self.keys = keys
         self.sink = sink
         self.issues: dict[Value, WgmmaIssue] = {}
         self.last_issue: WgmmaIssue | None = None
 
-    def block(self, block: Block, state: State) -> State:
-        for op in block.ops:
-            state = self.op(op, state)
-        return state
+    def join(self, a: State, b: State) -> State:
+        return {f: a.get(f, b.get(f, frozenset())) & b.get(f, a.get(f, frozenset())) for f in {**a, **b}}
 
-    def op(self, op: Op, state: State) -> State:
+    def after(self, op: Op, state: State) -> State:
         if isinstance(op, WgmmaIssue):
             self.last_issue = op
         elif isinstance(op, WgmmaCommit):
@@ -104,15 +104,6 @@ class _Flow:
         elif isinstance(op, (MbarrierArrive, NamedBarrierArrive)) and op.event is not None:
             state = {f: events | {op.event} for f, events in state.items()}
             self.check(op, op.event, state)
-        elif isinstance(op, If):
-            after = self.block(op.then, state)
-            return _join(after, self.block(op.otherwise, state) if op.otherwise is not None else state)
-        elif isinstance(op, (For, While)):
-            for region in op.regions():  # what is in flight at the back edge was issued and released in one pass
-                state = _join(state, self.block(region, state))
-        else:
-            for region in op.regions():
-                state = self.block(region, state)
         return state
 
     def check(self, op: MbarrierArrive | NamedBarrierArrive, event: Event, state: State) -> None:
@@ -150,7 +141,3 @@ class _Flow:
             notes=[f"once `{event.name}` is complete the next load may overwrite the tile"],
             hint=f"put `wait {name};` before this trigger",
         )
-
-
-def _join(a: State, b: State) -> State:
-    return {f: a.get(f, b.get(f, frozenset())) & b.get(f, a.get(f, frozenset())) for f in {**a, **b}}
