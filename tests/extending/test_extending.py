@@ -8,9 +8,40 @@ import pytest
 
 from tests.extending.scratch import Scratch, changed, diff_of, files_of, gained
 
+FUNCTION = "A function of floats"
 OPERATION, PASS, PEER = "An operation of the machine", "A pass", "A peer of `croq bench`"
 CONSUMERS = "tests/ir/test_consumers.py"
 UPDATED = ("tests/emit/test_samples.py", "tests/ir/test_printer_docs.py")
+
+
+# -------------------------------------------------------------------------------------------------------- a function
+LOGARITHMS = """
+import croq, numpy
+for name, type in (("f32", numpy.float32), ("f64", numpy.float64), ("bf16", None)):
+    text = f"__co__ void k(global {name} [32] x) {{ parallel t by 32 : thread {{ x.at(t) = __log2(x.at(t)); }} }}\\n"
+    kernel = croq.compile(text)
+    print(kernel.cuda.count("croq::lg2("))
+    if type is not None:
+        for level in ("ir", "ptx"):
+            x = numpy.linspace(0.5, 8, 32, dtype=type)
+            wanted = numpy.log2(x)
+            croq.simulate(kernel, x, level=level)
+            numpy.testing.assert_allclose(x, wanted, atol=2.0**-22 if type is numpy.float32 else 1e-15)
+print(*(d.message for d in croq.check(text.replace("(x.at(t))", "(x.at(t), 2)"))))
+"""
+
+
+def test_a_function_is_a_row_and_what_cuda_lacks(scratch: Scratch) -> None:
+    scratch.apply(diff_of(FUNCTION))
+    assert scratch.succeeds("-c", LOGARITHMS).splitlines() == ["1"] * 3 + ["`__log2` takes 1 argument, 2 are given"]
+    scratch.passes("--update-golden", "tests/api/test_functions.py")
+    scratch.passes("tests/api/test_functions.py", "tests/driver/test_prelude.py", "tests/syntax/test_grammar.py")
+
+
+def test_a_function_without_doubles_is_named(scratch: Scratch) -> None:
+    scratch.apply(files_of(diff_of(FUNCTION))["croq/functions.py"])
+    said = scratch.fails("tests/api/test_functions.py", "-k", "test_the_runtime_has_it")
+    assert "test_the_runtime_has_it_for_both_types[double-log2]" in said and "1 failed" in said
 
 
 # ------------------------------------------------------------------------------------------------------- an operation
@@ -124,6 +155,6 @@ def test_a_hunk_fits_one_place_or_none(tmp_path: Path) -> None:
         changed("ab\n", ["-b"], "f")
 
 
-@pytest.mark.parametrize(("section", "most"), [(OPERATION, 25), (PASS, 30), (PEER, 12)])
+@pytest.mark.parametrize(("section", "most"), [(FUNCTION, 2), (OPERATION, 25), (PASS, 30), (PEER, 12)])
 def test_the_diffs_are_short(section: str, most: int) -> None:
     assert gained(diff_of(section)) <= most
