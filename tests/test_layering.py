@@ -35,6 +35,7 @@ LEVELS = {
     "simulate": 7,
     "verify": 7,
     "driver": 8,
+    "timelines": 8,
     "api": 9,  # croq/__init__.py and every other module that stands directly in croq/: they tie the stages together
     "bench": 10,
     "cli": 11,

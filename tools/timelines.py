@@ -18,9 +18,9 @@ from croq.bench.inputs import make_inputs
 from croq.bench.schedule import encode
 from croq.bench.workload import AttentionWorkload, bind
 from croq.cli.output import write
-from croq.simulate.timeline import Timeline, timeline
-from croq.simulate.timeline_costs import COSTS
-from croq.simulate.timeline_svg import to_svg
+from croq.timelines.costs import COSTS
+from croq.timelines.svg import to_svg
+from croq.timelines.timeline import Timeline, timeline
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -15,9 +15,9 @@ from croq.cli import output
 from croq.cli.arguments import outputs_of
 from croq.cli.session import Session
 from croq.kernel import Kernel
-from croq.simulate.timeline import STEPS, Timeline, timeline
-from croq.simulate.timeline_svg import to_svg
-from croq.simulate.timeline_trace import to_trace
+from croq.timelines.svg import to_svg
+from croq.timelines.timeline import STEPS, Timeline, timeline
+from croq.timelines.trace import to_trace
 
 FORMATS: Mapping[str, Callable[[Sequence[Timeline]], str]] = {".json": to_trace, ".svg": to_svg}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from croq.ir.core import Block, Op, Value
 from croq.ir.dispatch import Rules
@@ -28,9 +28,6 @@ from croq.simulate.machine import ALL_LANES, Policy, Run, Warp
 from croq.simulate.memory import GlobalData, SharedTile
 from croq.simulate.registers import Registers, Shape
 from croq.target.cuda import WARP
-
-if TYPE_CHECKING:
-    from croq.simulate.timeline_record import Recorder
 
 Plain = Callable[[Warp], None]
 Blocking = Callable[[Warp], Run]
@@ -59,6 +56,14 @@ class Code:
 
 
 Handler = Callable[["Compiler", Any], "Code | None"]
+
+
+class Recorder(Protocol):
+    """Compiles operations by their handlers, and writes down what warps do when they come to them (croq.timelines)."""
+
+    def operation(self, c: Compiler, op: Op, handler: Handler) -> Code | None: ...
+
+
 handles = Rules[Handler]("simulator")  # `None` from a handler: nothing to do at run time
 
 

@@ -27,7 +27,7 @@ from croq.simulate import (
 from croq.simulate import schedule as schedules
 from croq.simulate.aliases import places, shares
 from croq.simulate.binding import Block, bind_symbols, check_blocks, check_scalars, grid_of
-from croq.simulate.compiler import Compiler, Program
+from croq.simulate.compiler import Compiler, Program, Recorder
 from croq.simulate.dtypes import Array
 from croq.simulate.faults import SimulationFault, argument_fault, fault
 from croq.simulate.machine import Cta
@@ -35,7 +35,6 @@ from croq.simulate.memory import GlobalData
 from croq.simulate.races import Races
 from croq.simulate.races.areas import Memory
 from croq.simulate.races.guards import Guards
-from croq.simulate.timeline_record import Recorder
 from croq.simulate.watch import Watcher
 
 HOSTILE = "hostile"

@@ -10,7 +10,7 @@ import pytest
 import croq
 from croq.functions import FUNCTIONS
 from croq.resources import resource
-from croq.simulate.timeline_costs import Work
+from croq.timelines.costs import Work
 from tests.conftest import ROOT
 
 PRELUDE = resource("runtime", "croq.cuh").read_text(encoding="utf-8")

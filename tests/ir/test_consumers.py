@@ -11,7 +11,7 @@ from croq.diagnostics import InternalError
 from croq.ir.core import REGISTRY, Op, Vocabulary, operation
 from croq.ir.dispatch import CONSUMERS, Rules
 
-for module in ("emit.kernel", "ir.verify", "simulate.runner", "verify.tile"):
+for module in ("emit.kernel", "ir.verify", "simulate.runner", "timelines.record", "verify.tile"):
     import_module(f"croq.{module}")
 import_module("tools.mutants.lowered")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from croq.simulate.timeline import MODEL, Span, Timeline, Track
+from croq.timelines.timeline import MODEL, Span, Timeline, Track
 
 WIDTH = 1200
 LEFT, RIGHT = 176, 20  # of the axis, px from the edges

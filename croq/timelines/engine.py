@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from croq.simulate.timeline_costs import Work, cycles
+from croq.timelines.costs import Work, cycles
 
 QUARTERS = 4
 _SLACK = 1e-6  # cycles: what is left of a statement that counts as nothing

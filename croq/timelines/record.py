@@ -11,21 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from croq.ir import hw, scalar
 from croq.ir.core import Op, Value
 from croq.ir.dispatch import Rules
 from croq.ir.objects import Buffer, Event, View
 from croq.ir.types import BYTES
-from croq.simulate import timeline_costs as costs
 from croq.simulate.barriers import Mbarrier, NamedBarrier
-from croq.simulate.timeline_costs import NOTHING, Work
+from croq.simulate.compiler import Code, Compiler, Handler
+from croq.simulate.machine import Warp
 from croq.target.cuda import CTA_BARRIER
-
-if TYPE_CHECKING:
-    from croq.simulate.compiler import Code, Compiler, Handler
-    from croq.simulate.machine import Warp
+from croq.timelines import costs
+from croq.timelines.costs import NOTHING, Work
 
 Kind = Literal[
     "work", "fetch", "fetch_wait", "copy", "pause", "wait", "arrive", "sync", "sync_arrive",
@@ -73,7 +71,7 @@ class Step:
     number: int = 0
 
 
-Make = Callable[["Warp"], list[Step]]
+Make = Callable[[Warp], list[Step]]
 
 
 @dataclass
@@ -142,8 +140,6 @@ class Recorder:
         return code
 
     def _wrap(self, code: Code, probe: _Probe, op: Op) -> Code:
-        from croq.simulate.compiler import Code
-
         note = self._note(probe.make, op)
         before, after = (_no_note, note) if probe.after else (note, _no_note)
         plain = code.plain
@@ -189,7 +185,7 @@ def _free(c: Compiler, op: Op, place: Place) -> None:
     """It takes no modelled time."""
 
 
-Record = Callable[["Compiler", Any, Place], _Probe | None]
+Record = Callable[[Compiler, Any, Place], _Probe | None]
 probes = Rules[Record]("timelines", general=lambda kind: _free if kind.ORDINARY else None)
 probes(hw.Section, hw.Elect, hw.WarpSync, hw.MbarrierInitFence, scalar.FragDeclare, scalar.Cpp)(_free)
 

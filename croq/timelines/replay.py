@@ -22,11 +22,11 @@ from typing import Any
 
 from croq.ir import hw
 from croq.ir.core import Op
-from croq.simulate import timeline_costs as costs
 from croq.simulate.faults import fault
-from croq.simulate.timeline_costs import cycles
-from croq.simulate.timeline_engine import QUARTERS, Engine, Process, Server, Signal
-from croq.simulate.timeline_record import Step
+from croq.timelines import costs
+from croq.timelines.costs import cycles
+from croq.timelines.engine import QUARTERS, Engine, Process, Server, Signal
+from croq.timelines.record import Step
 
 WARPGROUP = 4  # warps
 

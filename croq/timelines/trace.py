@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from croq.simulate.timeline import MODEL, Span, Timeline
+from croq.timelines.timeline import MODEL, Span, Timeline
 
 
 def to_trace(timelines: Sequence[Timeline]) -> str:

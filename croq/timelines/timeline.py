@@ -17,14 +17,14 @@ from croq.ir import hw
 from croq.ir.core import Op
 from croq.ir.objects import Buffer, FragRef, Kernel, View
 from croq.ir.scalar import Call, FragWrite, LoadElement, StoreElement
-from croq.simulate import timeline_costs as costs
 from croq.simulate.barriers import Mbarrier
 from croq.simulate.binding import Block
 from croq.simulate.dtypes import Array
 from croq.simulate.faults import argument_fault
 from croq.simulate.runner import run
-from croq.simulate.timeline_record import Recorder, Step
-from croq.simulate.timeline_replay import WARPGROUP, Executed, Flight, Replayed, replay
+from croq.timelines import costs
+from croq.timelines.record import Recorder, Step
+from croq.timelines.replay import WARPGROUP, Executed, Flight, Replayed, replay
 
 Category = Literal["work", "math", "wait", "sync", "issue", "mma", "load", "store", "copy"]
 MODEL = "modelled cycles, not measured"

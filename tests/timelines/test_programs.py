@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import croq
-from croq.simulate.timeline import timeline
-from croq.simulate.timeline_svg import to_svg
-from croq.simulate.timeline_trace import to_trace
+from croq.timelines.svg import to_svg
+from croq.timelines.timeline import timeline
+from croq.timelines.trace import to_trace
 from tests.programs import harness
 
 PROGRAMS = [

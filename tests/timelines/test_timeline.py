@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from croq.diagnostics import LaunchError
-from croq.simulate import timeline as timelines
-from croq.simulate.timeline import MODEL, timeline
-from croq.simulate.timeline_costs import COSTS, cycles
-from croq.simulate.timeline_svg import LEFT, WIDTH, to_svg
-from croq.simulate.timeline_trace import to_trace
+from croq.timelines import timeline as timelines
+from croq.timelines.costs import COSTS, cycles
+from croq.timelines.svg import LEFT, WIDTH, to_svg
+from croq.timelines.timeline import MODEL, timeline
+from croq.timelines.trace import to_trace
 from tools.timelines import cost_table, picture
 
 ROOT = Path(__file__).resolve().parent.parent.parent

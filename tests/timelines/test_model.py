@@ -9,10 +9,10 @@ from croq.ir import hw
 from croq.ir.objects import Event
 from croq.simulate.barriers import Mbarrier
 from croq.simulate.faults import SimulationFault
-from croq.simulate.timeline import timeline
-from croq.simulate.timeline_costs import Work, cycles, of_map, of_statement
-from croq.simulate.timeline_record import Place, Step
-from croq.simulate.timeline_replay import replay
+from croq.timelines.costs import Work, cycles, of_map, of_statement
+from croq.timelines.record import Place, Step
+from croq.timelines.replay import replay
+from croq.timelines.timeline import timeline
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOWHERE = Place((), ())
