@@ -2,14 +2,15 @@
 
 At every stage: operands are defined before use and visible (structured dominance), scalar operations have consistent
 types, objects are declared in the kernel under unique names, fragments and variables come to life before they are
-used, `break` and `continue` stand in loops. At stage "hw" also: no tile operation is left, events are lowered, buffers
-are placed, fragments have layouts, and machine operations are ones that the machine has (croq/ir/machine.py).
+used, `break` and `continue` stand in loops, machine operations are ones that the machine has (croq/ir/machine.py). What
+passes have promised by then is held, too: operations that are gone, facts (croq/ir/facts.py). At stage "hw" no tile
+operation is left and all that emission needs holds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -18,8 +19,9 @@ from croq.functions import FUNCTIONS
 from croq.ir import hw, machine, scalar
 from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.dispatch import Rules
+from croq.ir.facts import LOWERED, Fact
 from croq.ir.notation import KEYWORDS, op_fields
-from croq.ir.objects import Buffer, Event, Fragment, Kernel, Variable, View
+from croq.ir.objects import Fragment, Kernel, Variable, View
 from croq.ir.printer import print_op
 from croq.ir.types import FLOATS, INTEGERS
 
@@ -27,18 +29,19 @@ Stage = Literal["tile", "hw"]
 CODE = "E-9001"
 
 
-def verify(kernel: Kernel, stage: Stage) -> None:
+def verify(kernel: Kernel, stage: Stage, gone: Collection[type[Op]] = (), facts: Collection[Fact] = ()) -> None:
     """Raise `InternalError` with every violation. "tile" allows both vocabularies, "hw" is for what emission gets."""
-    checker = _Checker(kernel, stage)
+    checker = _Checker(kernel, stage, gone, LOWERED if stage == "hw" else facts)
     checker.run()
     if checker.faults:
         raise InternalError(checker.faults)
 
 
 class _Checker:
-    def __init__(self, kernel: Kernel, stage: Stage) -> None:
+    def __init__(self, kernel: Kernel, stage: Stage, gone: Collection[type[Op]], facts: Collection[Fact]) -> None:
         self.kernel = kernel
         self.stage = stage
+        self.gone, self.facts = frozenset(gone), facts
         self.faults: list[Diagnostic] = []
         self.declared = {obj for group in KEYWORDS.values() for obj in getattr(kernel, group)}
         self.defined: set[Value] = set()  # anywhere so far, visible or not
@@ -63,10 +66,9 @@ class _Checker:
             for name, count in counts.items():
                 if count > 1:
                     self.fault(None, f"two {group} are called `{name}`")
-        if self.stage == "hw":
-            for obj in self.declared:
-                for message in _unlowered(obj):
-                    self.fault(None, message)
+        for fact in self.facts:
+            for message in fact.broken(self.kernel):
+                self.fault(None, message)
 
     # --------------------------------------------------------------------------------------------------------- code
     def _block(self, block: Block, visible: set[Value], alive: set[Object], in_loop: bool) -> set[Value]:
@@ -77,12 +79,8 @@ class _Checker:
         return visible
 
     def _op(self, op: Op, visible: set[Value], alive: set[Object], in_loop: bool) -> None:
-        if self.stage == "hw" and op.VOCABULARY == "tile":
-            self.fault(op, f"tile operation `{op.NAME}` is left")
-        if self.stage == "hw" and isinstance(op, hw.WgmmaIssue):
-            for operand, matrix in ((op.a, op.a_matrix), (op.b, op.b_matrix)):
-                if isinstance(operand, View) != (matrix is not None):
-                    self.fault(op, "an operand in shared memory without descriptors, or one in registers with them")
+        if type(op) in self.gone or (self.stage == "hw" and op.VOCABULARY == "tile"):
+            self.fault(op, f"operation `{op.NAME}` is left")
         if op.CONTROL == "exit" and not in_loop:
             self.fault(op, f"`{op.NAME}` outside a loop")
         late = {op.condition} if isinstance(op, scalar.While) else set()  # comes out of its own head
@@ -153,24 +151,6 @@ def _objects_of(item: Any) -> Iterator[Object]:
     elif isinstance(item, Composite):
         for f in fields(item):  # type: ignore[arg-type]
             yield from _objects_of(getattr(item, f.name))
-
-
-def _unlowered(obj: Object) -> Iterator[str]:
-    """What a pass should have filled in."""
-    if isinstance(obj, Event):
-        if obj.lowering is None:
-            yield f"event `{obj.name}` has no lowering"
-        elif obj.lowering == "mbarrier" and (obj.offset is None or obj.arrivals < 1):
-            yield f"event `{obj.name}` has no place or no arrivals"
-        elif obj.lowering == "named_barrier" and (obj.barrier_id is None or obj.barrier_threads < 1):
-            yield f"event `{obj.name}` has no barrier id or no thread count"
-    elif isinstance(obj, Buffer) and obj.storage == "shared":
-        if obj.offset is None:
-            yield f"buffer `{obj.name}` has no place in shared memory"
-        elif obj.offset % obj.alignment:
-            yield f"buffer `{obj.name}` is not aligned to {obj.alignment}"
-    elif isinstance(obj, Fragment) and (obj.layout is None or obj.type is None or obj.shape is None):
-        yield f"fragment `{obj.name}` has no type, shape or layout"
 
 
 # ----------------------------------------------------------------------------------------------------------- types

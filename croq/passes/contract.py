@@ -14,9 +14,6 @@ C2  A sum or difference of two products is left alone. Fusing would round one of
 
     %1 = binary mul, %x, %c        %3 = unary neg, %m
     %2 = binary sub, %1, %m   ->   %2 = math fmaf, (%x, %c, %3)
-
-Needs: maps in their final form (`fragments`), one computation for one value (`simplify`), so that uses are counted
-right. Adds: nothing else.
 """
 
 from __future__ import annotations
@@ -38,6 +35,7 @@ FUSED_TYPES = frozenset({"f32", "f64"})
 @dataclass(frozen=True)
 class Contract(Pass):
     name: ClassVar[str] = "contract"
+    needs = ("simplify",)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _block(kernel.body, Counter(value for op in kernel.walk() for value in op.operands()))

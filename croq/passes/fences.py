@@ -11,8 +11,6 @@ Rules (PTX ISA, "Proxies", "fence.proxy.async")
     P4  Loads by TMA need none: they are the async proxy, and its completion on an mbarrier is what waiters acquire.
     P5  Global memory is not followed: a parameter that a kernel both writes by ordinary stores and loads by TMA is
         E-2108.
-
-Needs: moves, mma, events. Adds fences and those barriers.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Effect, Op
-from croq.ir.hw import Elect, ProxyFence, WgmmaFence
+from croq.ir.hw import CtaSync, Elect, NamedBarrierSync, ProxyFence, WgmmaFence
 from croq.ir.objects import Buffer, Kernel, Param
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier_each
@@ -37,6 +35,8 @@ State = dict[Buffer, ThreadSet | None]  # written since the last fence on some p
 @dataclass(frozen=True)
 class Fences(Pass):
     name: ClassVar[str] = "fences"
+    needs = ("reuse", "pace")
+    adds = (ProxyFence, CtaSync, NamedBarrierSync)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _reject_global_handover(kernel, sink)

@@ -10,8 +10,6 @@ Rules (PTX ISA, "wgmma.wait_group")
         fragment that it reads (E-1120). Another MMA on the same accumulator is in order and may follow (PTX ISA,
         "wgmma").
     F5  The registers of what a wait completes are pinned behind it: the compiler must not move their reads above.
-
-Needs: mma. Adds: `waits`, for the plan. Leaves no `future.wait`.
 """
 
 from __future__ import annotations
@@ -33,6 +31,9 @@ State = dict[Value, int]  # future in flight -> fewest groups committed after it
 @dataclass(frozen=True)
 class Futures(Pass):
     name: ClassVar[str] = "futures"
+    needs = ("mma",)
+    adds = (WgmmaWait,)
+    leaves_no = (FutureWait,)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         flow = _Flow(sink)

@@ -13,9 +13,6 @@ Rules
     N4  Register requests stay with the whole warpgroup (PTX ISA, "setmaxnreg").
     N5  In a role of N2 no wait needs to stand at the end of a block: wherever one issues for all who wait, that thread
         alone waits, and what counts or computes stays with all. Its warp meets again before what comes next.
-
-Needs: moves (who issues is decided). Changes participation only: `threads` of what it narrows; the elections inside
-fall.
 """
 
 from __future__ import annotations
@@ -37,6 +34,8 @@ from croq.passes.base import Pass
 @dataclass(frozen=True)
 class Narrow(Pass):
     name: ClassVar[str] = "narrow"
+    needs = ("moves",)
+    adds = (WarpSync, Elect)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _visit(kernel, kernel.body, in_loop=False)

@@ -14,8 +14,6 @@ Rules (PTX ISA, wgmma, "Shared Memory Matrix Layout", "Strides" and "Matrix desc
     O6  Row blocks of 64 (M > 64): 64 rows on; MN-major 128 bytes of columns, which are whole slabs.
     O7  What must be a multiple is one for certain: a constant, or an index times a constant. Anything else is refused,
         at a constant offset by the same rule as at a computed one (E-1113).
-
-Needs: mma, swizzles. Adds: `a_matrix` and `b_matrix` of every `wgmma.issue`, with the arithmetic before its fence.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
+from croq.ir.facts import DESCRIPTORS
 from croq.ir.hw import WgmmaFence, WgmmaIssue
 from croq.ir.objects import Buffer, FragRef, Kernel, Matrix, Start, View
 from croq.ir.rewrite import Builder
@@ -42,6 +41,8 @@ REMEDY = "cut the tile at a multiple: a constant index, or an index times a cons
 @dataclass(frozen=True)
 class Operands(Pass):
     name: ClassVar[str] = "operands"
+    needs = ("mma", "swizzles")
+    adds = (DESCRIPTORS,)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _block(kernel.body, sink)

@@ -19,8 +19,6 @@ Rules
         slots in round r is for what was published in round r - N, one for another event for round r. So after a wait
         for e in round r the next completion of its slot comes in round r - (N of e, if ready) + slots of e, and it must
         not come before the round in which x of round r is waited for.
-
-Needs: moves, mma, reuse (whose barriers may do). Before fences, which look at barriers. Adds barriers.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
-from croq.ir.hw import Elect, MbarrierWait, NamedBarrierSync, Section
+from croq.ir.hw import CtaSync, Elect, MbarrierWait, NamedBarrierSync, Section, WarpSync
 from croq.ir.objects import Event, Kernel
 from croq.ir.scalar import If
 from croq.ir.types import ThreadSet
@@ -52,6 +50,8 @@ class _Waited:
 @dataclass(frozen=True)
 class Pace(Pass):
     name: ClassVar[str] = "pace"
+    needs = ("moves", "mma", "narrow", "reuse")
+    adds = (CtaSync, NamedBarrierSync, WarpSync)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         needs = Dependences(kernel)

@@ -1,18 +1,22 @@
-"""The passes, in order. Each is a function of the kernel alone; the verifier runs after every one."""
+"""The passes, in order. Each is a function of the kernel alone, and is held to its contract behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from croq.diagnostics import CompileError, Sink, make
+from croq.diagnostics import CompileError, InternalError, Sink, make
 from croq.ir.objects import Kernel, Module
 from croq.ir.verify import verify
+from croq.passes.access import Access
 from croq.passes.base import Pass
 from croq.passes.contract import Contract
+from croq.passes.cta_level import CtaLevel
+from croq.passes.dead_code import DeadCode
 from croq.passes.events import Events
 from croq.passes.fences import Fences
 from croq.passes.fragments import Fragments
 from croq.passes.futures import Futures
+from croq.passes.joins import Joins
 from croq.passes.mma import MmaLowering
 from croq.passes.moves import Moves
 from croq.passes.narrow import Narrow
@@ -32,31 +36,46 @@ Observer = Callable[[str, Kernel], None]
 
 
 def passes() -> list[Pass]:
+    """In their order: each stands behind those that it needs; where several orders would do, text reads better so."""
     return [
-        Participants(),  # first: everything below asks which threads act
+        CtaLevel(),
+        Participants(),
         Fragments(),  # before mma: accumulators get their layout from tile MMAs
-        Swizzles(),  # before mma and moves: operands and boxes follow the buffer's layout
-        Events(),  # before moves: a load is issued against the barrier that its event became
+        Swizzles(),
+        Events(),
         Moves(),
-        Narrow(),  # after moves, which elect who issues
-        MmaLowering(),  # after fragments: zero fills that an MMA absorbs are `reg.fill` by then
-        Operands(),  # directly after mma, whose batches it completes; before simplify, which tidies its arithmetic
+        Narrow(),
+        MmaLowering(),
+        Operands(),  # directly after mma, whose batches it completes
         Futures(),
-        Releases(),  # a check; after futures, whose waits know what they complete
+        Releases(),
         Registers(),
-        Reuse(),  # after moves and mma, whose barriers may do; before fences, which look at barriers
-        Pace(),  # after all that makes barriers for another reason; before fences
-        Fences(),  # after moves and mma: it looks at the stores and barriers that they made
-        SharedMemory(),  # after events: only they know how many barriers there are
-        Simplify(),  # after everything that computes slots, parities and coordinates
-        Ranges(),  # after everything that computes integers
-        Contract(),  # after simplify: a product that is used twice is not fused
-        Prologue(),  # last
+        Reuse(),
+        Pace(),
+        Fences(),
+        SharedMemory(),
+        Joins(),
+        Simplify(),
+        Ranges(),
+        Contract(),
+        DeadCode(),
+        Prologue(),
+        Access(),
     ]
 
 
 def names() -> list[str]:
     return [p.name for p in passes()]
+
+
+def check_order(order: Sequence[Pass]) -> None:
+    """Raise InternalError E-9004 where a pass stands before one that it needs, or needs one that is not there."""
+    seen: set[str] = set()
+    for item in order:
+        missing = [need for need in item.needs if need not in seen]
+        if missing:
+            raise InternalError([make("E-9004", None, f"pass `{item.name}` stands before {', '.join(missing)}")])
+        seen.add(item.name)
 
 
 def run(
@@ -69,20 +88,39 @@ def run(
 ) -> None:
     """Lower every kernel of the module in place; stop behind the pass `after`, leave out what is not in `only`.
 
-    Raises CompileError with all that a pass found. `observer(pass name, kernel)` sees the kernel after each pass.
+    Raises CompileError with all that a pass found, and E-3106 where `only` lacks what one of it needs.
+    `observer(pass name, kernel)` sees the kernel after each pass.
     """
     every = passes()
+    check_order(every)
     order = every if only is None else [item for item in every if item.name in only]
     if after is not None and after not in names():
         raise CompileError(
             [make("E-2001", None, f"there is no pass `{after}`", notes=[f"passes: {', '.join(names())}"])]
         )
     for kernel in module.kernels:
+        if only is not None:
+            _require(kernel, every, order)
+        done: list[Pass] = []
         for item in order:
             item.apply(kernel, sink)
             sink.check()
-            verify(kernel, "hw" if item is every[-1] else "tile")
+            done.append(item)
+            gone = [kind for made in done for kind in made.leaves_no]
+            facts = [fact for made in done for fact in made.facts]
+            verify(kernel, "hw" if item is every[-1] else "tile", gone, facts)
             if observer is not None:
                 observer(item.name, kernel)
             if item.name == after:
                 break
+
+
+def _require(kernel: Kernel, every: Sequence[Pass], order: Sequence[Pass]) -> None:
+    """What the passes of `order` need has run on the kernel, or is among them."""
+    for item in order:
+        for need in (made for made in every if made.name in item.needs and made not in order):
+            signs = list(need.undone(kernel))
+            if signs:
+                message = f"pass `{item.name}` needs `{need.name}`, which has not run on kernel `{kernel.name}`"
+                hint = f"run `{need.name}` before it, or start from IR that was printed behind it (docs/passes.md)"
+                raise CompileError([make("E-3106", None, message, notes=signs[:3], hint=hint)])

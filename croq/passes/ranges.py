@@ -14,8 +14,6 @@ G3  A division is guarded where the divisor may be 0, or -1 under the smallest v
 
 Intervals come from the bounds that values carry, extents (which binding checks against MAX_EXTENT), the grid's limits,
 the number of threads and constants; a variable may hold anything.
-
-Needs: everything that computes scalars has run. Adds: `guarded`.
 """
 
 from __future__ import annotations
@@ -39,6 +37,7 @@ from croq.target.cuda import MAX_GRID
 @dataclass(frozen=True)
 class Ranges(Pass):
     name: ClassVar[str] = "ranges"
+    needs = ("simplify",)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _Ranges(kernel).block(kernel.body)

@@ -9,8 +9,6 @@ Rules (PTX ISA, "setmaxnreg"; CUDA C++ programming guide, launch bounds; hopper.
         at launch: each what its last request says, or its share where it makes none (E-2401).
     R3  ptxas honours requests only with a register cap at entry: a kernel with requests and no `launch_bounds(.., n)`
         is given a minimum of one block.
-
-Needs: participants. Adds: `min_blocks` by R3. Leaves no `setreg`.
 """
 
 from __future__ import annotations
@@ -31,6 +29,9 @@ from croq.target.cuda import WARPGROUP
 @dataclass(frozen=True)
 class Registers(Pass):
     name: ClassVar[str] = "registers"
+    needs = ("participants",)
+    adds = (SetMaxNReg,)
+    leaves_no = (SetReg,)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         requests: list[tuple[str, SetReg]] = []

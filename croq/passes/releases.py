@@ -6,8 +6,6 @@ Rules
     L2  A trigger by which the last guard of a buffer falls, for the very slot that an MMA in flight reads, is an error
         (E-1121): the next load may land under the MMA. Slots are compared as expressions; where they cannot be shown
         equal (a kernel that releases the previous stage, say) nothing is reported here.
-
-Needs: futures (waits know what they complete), moves.
 """
 
 from __future__ import annotations
@@ -42,6 +40,7 @@ State = dict[Value, frozenset[Event]]  # MMA in flight -> events triggered since
 @dataclass(frozen=True)
 class Releases(Pass):
     name: ClassVar[str] = "releases"
+    needs = ("futures", "moves")
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         guards = _guards(kernel.body)

@@ -8,9 +8,6 @@ Rules (PTX ISA, "wgmma.wait_group": it waits for the groups of the executing thr
         barrier that its lowering puts before them.
     U3  The barrier stands where whole warpgroups run: in front of the outermost loop, branch or map that holds the
         write and no MMA.
-
-Needs: moves, mma (what is read and written, and the barriers of moves). Before fences, which look at barriers. Adds
-barriers.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Op
-from croq.ir.hw import Section, WgmmaIssue
+from croq.ir.hw import CtaSync, NamedBarrierSync, Section, WgmmaIssue
 from croq.ir.objects import Buffer, Kernel, View
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier_each
@@ -35,6 +32,8 @@ State = dict[Buffer, ThreadSet]  # read by MMAs of these threads, which have not
 @dataclass(frozen=True)
 class Reuse(Pass):
     name: ClassVar[str] = "reuse"
+    needs = ("moves", "mma")
+    adds = (CtaSync, NamedBarrierSync)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         if any(isinstance(op, WgmmaIssue) for op in kernel.walk()):

@@ -7,8 +7,6 @@ Rules
         time without a proof that the protocol gives, not the text (language reference 7.5).
     M4  The sum is at most what a CTA of the target may have (`shared_bytes`; 227 KiB on sm_90); E-324 lists what takes
         the space.
-
-Needs: swizzles, events. Adds: `offset` on buffers and events, `shared_bytes` of the kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from croq.diagnostics import Sink
+from croq.ir.facts import PLACES
 from croq.ir.objects import Kernel
 from croq.passes.base import Pass
 from croq.target.cuda import MBARRIER_BYTES
@@ -25,6 +24,8 @@ from croq.target.cuda import MBARRIER_BYTES
 @dataclass(frozen=True)
 class SharedMemory(Pass):
     name: ClassVar[str] = "shared-memory"
+    needs = ("swizzles", "events")
+    adds = (PLACES,)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         end = 0

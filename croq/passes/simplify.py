@@ -3,10 +3,7 @@
 The lowering of waits, triggers and loads computes slots and parities wherever it needs them; the source often has the
 same expression under a name (`k_slot = order % STAGES`). A pure operation, or the reading of a variable, whose value is
 already available in the block or a block around it is replaced by that value. The compiler behind croq would find most
-of this too: what is gained is text that reads like the source. And two barriers of the same threads with nothing but
-scalar work in between, one after a move and one before the next, are one.
-
-Needs: every lowering that makes scalar operations. Changes no effect.
+of this too: what is gained is text that reads like the source.
 """
 
 from __future__ import annotations
@@ -17,8 +14,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import CtaSync, NamedBarrierSync
-from croq.ir.objects import Kernel, Variable
+from croq.ir.objects import Kernel
 from croq.ir.rewrite import remove_dead, replace_uses
 from croq.ir.scalar import VarGet
 from croq.passes.analysis.keys import expression_keys
@@ -30,35 +26,13 @@ Available = dict[Hashable, Value]
 @dataclass(frozen=True)
 class Simplify(Pass):
     name: ClassVar[str] = "simplify"
+    needs = ("operands", "narrow", "pace")
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         replaced: dict[Value, Value] = {}
-        _join_barriers(kernel.body)
         _block(kernel.body, {}, expression_keys(kernel), replaced)
         replace_uses(kernel.body, replaced)
         remove_dead(kernel.body, lambda op: isinstance(op, VarGet))
-
-
-def _join_barriers(block: Block) -> None:
-    kept: list[Op] = []
-    last: Op | None = None  # a barrier with only scalar work behind it
-    for op in block.ops:
-        if last is not None and _same_barrier(last, op):
-            continue
-        kept.append(op)
-        if op.MEETS == "threads":
-            last = op
-        elif not op.ORDINARY or op.CONTROL or not all(isinstance(e.root, Variable) for e in op.own_effects()):
-            last = None
-        for region in op.regions():
-            _join_barriers(region)
-    block.ops = kept
-
-
-def _same_barrier(first: Op, second: Op) -> bool:
-    if isinstance(first, NamedBarrierSync) and isinstance(second, NamedBarrierSync):
-        return first.event is None and second.event is None and first.barrier == second.barrier
-    return isinstance(first, CtaSync) and isinstance(second, CtaSync)
 
 
 def _block(block: Block, available: Available, keys: dict[Value, Hashable], replaced: dict[Value, Value]) -> None:

@@ -14,8 +14,6 @@ Rules
     S7  Alignment: the swizzle's repeat (8 rows x N bytes: 1024, 512, 256), since the hardware XORs address bits; 128
         for plain buffers that TMA touches, else 16. Slabs start on the repeat, so a tile of several slabs has a
         multiple of eight rows (E-2202).
-
-Needs: tile IR. Adds: `swizzle`, `alignment`, `why` on every shared buffer.
 """
 
 from __future__ import annotations
@@ -44,6 +42,7 @@ WIDTHS = TMA_SWIZZLES[::-1]  # the widest first
 @dataclass(frozen=True)
 class Swizzles(Pass):
     name: ClassVar[str] = "swizzles"
+    needs = ("fragments",)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         uses = _uses(kernel)

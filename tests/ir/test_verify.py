@@ -93,7 +93,7 @@ def test_the_end_of_the_pipeline_has_nothing_undecided() -> None:
         "buffer `loose` has no place in shared memory",
         "event `e` has no lowering",
         "fragment `bare` has no type, shape or layout",
-        "tile operation `sync` is left",
+        "operation `sync` is left",
     ]
 
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from croq.functions import fma
 from croq.ir.scalar import Binary, Math
 from croq.simulate import run
-from croq.simulate.arithmetic import fma
 from tests.passes.helpers import every, lower
 
 PARAMS = "global f32 [N] x, global f32 [N] y, global f32 [N] z, global bf16 [N] h"

@@ -98,7 +98,7 @@ def test_multiples() -> None:
 # ------------------------------------------------------------------------------------------------------------- pipeline
 def test_passes_have_names_and_run_up_to_one_of_them() -> None:
     names_ = pipeline.names()
-    assert names_[0] == "participants" and names_[-1] == "prologue" and len(set(names_)) == len(names_)
+    assert names_[0] == "cta-level" and names_[-1] == "access" and len(set(names_)) == len(names_)
     seen: list[str] = []
     kernel = lower(program("parallel t by 64 : thread { y.at(0, t) = 1.0f; }", params=PARAMS), after="fragments")
     pipeline.run(Module(kernel.file, []), Sink(), observer=lambda name, kernel: seen.append(name))

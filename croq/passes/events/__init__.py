@@ -22,9 +22,6 @@ Rules (language reference section 10; PTX ISA "mbarrier"; seed document, step 4)
     B7  A load without an event (synchronous, or waited for by its future) gets an mbarrier of its own, B1. Its phase
         follows the load, not its waits: any number of them wait for the last load. A barrier of the threads around
         stands before the load where they have used its buffer before.
-
-Needs: participants. Adds: all derived fields of events. Leaves no event operation, no `tma.load`; loads are
-`tma.issue`.
 """
 
 from __future__ import annotations
@@ -33,8 +30,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from croq.diagnostics import Sink
+from croq.ir.facts import BARRIERS
+from croq.ir.hw import (
+    CtaSync,
+    Elect,
+    MbarrierArrive,
+    MbarrierExpectTx,
+    MbarrierWait,
+    NamedBarrierArrive,
+    NamedBarrierSync,
+    WarpSync,
+)
 from croq.ir.objects import Event, Kernel
-from croq.ir.tile import EventTrigger, EventWait
+from croq.ir.tile import EventTrigger, EventWait, TmaIssue, TmaLoad
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import id_for_event
 from croq.passes.analysis.generations import Remainders, generations
@@ -48,6 +56,20 @@ from croq.target.cuda import MBARRIER_MAX_TX
 @dataclass(frozen=True)
 class Events(Pass):
     name: ClassVar[str] = "events"
+    needs = ("participants",)
+    adds = (
+        Elect,
+        CtaSync,
+        MbarrierArrive,
+        MbarrierExpectTx,
+        MbarrierWait,
+        NamedBarrierArrive,
+        NamedBarrierSync,
+        WarpSync,
+        TmaIssue,
+        BARRIERS,
+    )
+    leaves_no = (EventTrigger, EventWait, TmaLoad)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         sites = Sites(kernel)

@@ -44,7 +44,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from croq.diagnostics import Sink
+from croq.ir.facts import LAYOUTS
+from croq.ir.hw import RegCopy, RegFill, RegMap, RegReduceRow, RegShuffleReduce, RegStore
 from croq.ir.objects import Kernel
+from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore
 from croq.passes.base import Pass
 from croq.passes.fragments.layouts import infer
 from croq.passes.fragments.lowering import lower
@@ -52,14 +55,18 @@ from croq.passes.fragments.lowering import lower
 
 @dataclass(frozen=True)
 class Fragments(Pass):
-    """Infers type, shape and layout of every fragment; turns `frag.*` into `reg.*`.
-
-    Needs: `threads` on operations (participants), `mma` still a tile operation. Adds: `Fragment.type`, `shape`,
-    `layout`, `packed`, `why`; no `frag.*` tile operation is left. Runs before shared memory and futures: both ask how a
-    fragment is stored and what its operations touch.
-    """
-
     name: ClassVar[str] = "fragments"
+    needs = ("participants",)
+    adds = (
+        RegCopy,
+        RegFill,
+        RegMap,
+        RegReduceRow,
+        RegShuffleReduce,
+        RegStore,
+        LAYOUTS,
+    )
+    leaves_no = (FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         if infer(kernel, sink):

@@ -12,8 +12,6 @@ Rules (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; hopper.md se
     A5  An MMA of a unit larger than a warpgroup is executed by each warpgroup of it, and each computes all its rows.
         That is what the program says where tiles or accumulator are chosen by the thread index; where nothing tells
         the warpgroups apart, it would have them compute one accumulator several times (E-1113).
-
-Needs: participants, fragments. Leaves no `mma`; waits are still `future.wait`, operands have no addresses yet.
 """
 
 from __future__ import annotations
@@ -37,6 +35,9 @@ from croq.target.sm90.wgmma import K_BYTES
 @dataclass(frozen=True)
 class MmaLowering(Pass):
     name: ClassVar[str] = "mma"
+    needs = ("participants", "fragments")
+    adds = (FutureWait, WgmmaCommit, WgmmaFence, WgmmaIssue)
+    leaves_no = (Mma,)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _block(kernel.body, sink, None if _one_warpgroup(kernel) else Apart(kernel))

@@ -22,8 +22,6 @@ Rules (PTX ISA, "cp.async.bulk.tensor"; CUDA driver API, cuTensorMapEncodeTiled;
     T6  A cooperative copy or fill is done by all threads that execute the statement with the same tile, between two
         barriers: before it, so that nobody still uses what it overwrites or writes what it reads (only where that may
         have happened before), and after it. A thread's local buffer is filled by the thread alone.
-
-Needs: events (loads are bound), swizzles. Adds: `tensor_maps`. Leaves no `tma.*`, `dma.*`, `buffer.fill`, `sync`.
 """
 
 from __future__ import annotations
@@ -34,7 +32,18 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
-from croq.ir.hw import BulkCommit, BulkTensorLoad, BulkTensorStore, BulkWait, CopyTile, Elect, FillTile, WarpSync
+from croq.ir.hw import (
+    BulkCommit,
+    BulkTensorLoad,
+    BulkTensorStore,
+    BulkWait,
+    CopyTile,
+    CtaSync,
+    Elect,
+    FillTile,
+    NamedBarrierSync,
+    WarpSync,
+)
 from croq.ir.objects import Buffer, Kernel, Param, View
 from croq.ir.rewrite import Builder
 from croq.ir.scalar import For, StoreElement
@@ -55,6 +64,20 @@ UNROLL = 8  # steps of a copy that a thread has in flight
 @dataclass(frozen=True)
 class Moves(Pass):
     name: ClassVar[str] = "moves"
+    needs = ("events", "swizzles")
+    adds = (
+        BulkCommit,
+        BulkWait,
+        BulkTensorLoad,
+        BulkTensorStore,
+        CopyTile,
+        FillTile,
+        CtaSync,
+        WarpSync,
+        Elect,
+        NamedBarrierSync,
+    )
+    leaves_no = (BufferFill, DmaCopy, Sync, TmaIssue, TmaStore)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _Lower(kernel, sink).run()

@@ -6,17 +6,11 @@ Rules
         thread index and constants (any affine or other condition: it is evaluated for each thread).
     P3  A condition that is the same in all threads leaves the set alone: they all run the branch, or none does.
     P4  Any other condition makes the set unknown (`threads` None); operations that need to know it report E-2101.
-    P5  An effect at CTA level of a kernel that has inner parallels is one thread's (language reference 7.2), between
-        barriers of the CTA where all threads use the same data at CTA level.
-    P6  A role that is not `.async` ends with a barrier of the threads around it. A barrier of the CTA stands before an
-        inner parallel that ordinary accesses of the CTA's own code may precede, and after one that may be repeated or
-        followed by those or by another inner parallel.
-    P7  A loop that threads may leave, or cut an iteration of, at different times (`break`, `continue` under a condition
+    P5  A role that is not `.async` ends with a barrier of the threads around it.
+    P6  A loop that threads may leave, or cut an iteration of, at different times (`break`, `continue` under a condition
         that varies) has a body of unknown threads, as one has whose count varies.
-    P8  At warpgroup or warp level all threads of the unit execute a store; one that updates what it reads is E-2107.
-    P9  What no thread executes is dropped; a role of no thread is worth a warning (W-2102).
-
-Needs: tile IR from the builder. Adds: `threads` on every operation; no `scope` and no `role` is left.
+    P7  At warpgroup or warp level all threads of the unit execute a store; one that updates what it reads is E-2107.
+    P8  What no thread executes is dropped; a role of no thread is worth a warning (W-2102).
 """
 
 from __future__ import annotations
@@ -33,7 +27,7 @@ from croq.ir.tile import Role, Scope, Sync
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.threads import ThreadAnalysis
 from croq.passes.base import Pass
-from croq.passes.participants.cta_level import CtaAccesses, is_private, is_single
+from croq.passes.cta_level import is_private
 
 Level = Literal["block", "group-4", "group", "thread"]
 
@@ -41,6 +35,9 @@ Level = Literal["block", "group-4", "group", "thread"]
 @dataclass(frozen=True)
 class Participants(Pass):
     name: ClassVar[str] = "participants"
+    needs = ("cta-level",)
+    adds = (Section, Sync)
+    leaves_no = (Scope, Role)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         _Walk(kernel, sink).run()
@@ -51,7 +48,6 @@ class _Walk:
         self.kernel = kernel
         self.sink = sink
         self.analysis = ThreadAnalysis(kernel)
-        self.accesses = CtaAccesses(kernel)
 
     def run(self) -> None:
         self._block(self.kernel.body, ThreadSet.all(self.kernel.threads), "block")
@@ -62,14 +58,14 @@ class _Walk:
         result: list[Op] = []
         for op in block.ops:
             op.threads = threads
+            if isinstance(op, CtaSync) and threads is None:
+                self._unknown(op)
             if isinstance(op, Scope):
-                result += self._scope(op, threads, level)
+                result += self._scope(op, threads)
             elif isinstance(op, Role):
                 result += self._role(op, threads, level)
             elif level in ("group-4", "group") and isinstance(op, StoreElement) and self._updates(op):
                 self._many_updates(op, level)
-            elif level == "block" and self.accesses.scopes and is_single(op):
-                result += self._once(op, threads)
             else:
                 self._regions(op, threads, level)
                 result.append(op)
@@ -87,6 +83,8 @@ class _Walk:
         elif op.CONTROL == "map":
             for region in op.regions():
                 self._map_body(region, threads)
+        elif isinstance(op, Elect):
+            self._block(op.body, ThreadSet.all(1), level)
         else:
             for region in op.regions():
                 self._block(region, threads, level)
@@ -130,18 +128,9 @@ class _Walk:
             return [*section]
         return [*section, Sync("block" if level == "thread" else level, span=op.span, threads=threads)]
 
-    def _scope(self, op: Scope, threads: ThreadSet | None, level: Level) -> list[Op]:
+    def _scope(self, op: Scope, threads: ThreadSet | None) -> list[Op]:
         self._block(op.body, threads, op.level)
-        section = Section("", op.level, False, None, op.body, span=op.span, threads=threads)
-        if level != "block":
-            return [section]
-        return self._between(self.accesses.enter(op), section, self.accesses.leave(op))
-
-    def _once(self, op: Op, threads: ThreadSet | None) -> list[Op]:
-        """P5."""
-        before, after = self.accesses.around(op)
-        op.threads = ThreadSet.all(1)
-        return self._between(before, Elect("set", 0, Block([op]), span=op.span, threads=threads), after)
+        return [Section("", op.level, False, None, op.body, span=op.span, threads=threads)]
 
     def _updates(self, op: StoreElement) -> bool:
         """Whether what is stored comes from what the same data holds."""
@@ -165,18 +154,11 @@ class _Walk:
             hint="narrow it to one thread: add a `thread` level and `inthreads (t == 0)`",
         )
 
-    def _between(self, before: bool, op: Op, after: bool) -> list[Op]:
-        if op.threads is None and (before or after):
-            self.sink.error(
-                "E-2101",
-                op.span,
-                "which threads come here depends on run-time values that differ between threads",
-                notes=["all threads of the CTA must wait for one another around this statement"],
-                hint="move it out of the divergent `if` or loop",
-            )
-        result: list[Op] = [op]
-        if before:
-            result.insert(0, CtaSync(span=op.span, threads=op.threads))
-        if after:
-            result.append(CtaSync(span=op.span, threads=op.threads))
-        return result
+    def _unknown(self, op: CtaSync) -> None:
+        self.sink.error(
+            "E-2101",
+            op.span,
+            "which threads come here depends on run-time values that differ between threads",
+            notes=["all threads of the CTA must wait for one another around this statement"],
+            hint="move it out of the divergent `if` or loop",
+        )

@@ -1,15 +1,55 @@
-"""What orders the CTA's own code against its inner parallels: accesses to shared memory by ordinary instructions.
+"""What orders the CTA's own code, outside the inner parallels, against them and within itself.
 
-Code outside the inner parallels is executed once (language reference 7.2): all threads compute and read there, one
-thread has the effects. Moves synchronise themselves and do not count.
+Rules (language reference 7.2: code at CTA level happens once)
+    L1  All threads compute and read there; an effect is one thread's, of a kernel that has inner parallels, between
+        barriers of the CTA where all threads use the same data at CTA level.
+    L2  A barrier of the CTA stands before an inner parallel that ordinary accesses of the CTA's own code may precede,
+        and after one that may be repeated or followed by those or by another inner parallel. Moves synchronise
+        themselves and do not count.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
+from croq.ir.hw import CtaSync, Elect
 from croq.ir.objects import Buffer, FragRef, Kernel, View
 from croq.ir.scalar import Call, StoreElement
 from croq.ir.tile import EventTrigger, Move, Scope
+from croq.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class CtaLevel(Pass):
+    name: ClassVar[str] = "cta-level"
+    adds = (CtaSync, Elect)
+
+    def apply(self, kernel: Kernel, sink: Sink) -> None:
+        accesses = _Accesses(kernel)
+        if accesses.scopes:
+            _order(kernel.body, accesses)
+
+
+def _order(block: Block, accesses: _Accesses) -> None:
+    result: list[Op] = []
+    for op in block.ops:
+        if isinstance(op, Scope):  # L2
+            result += _between(accesses.enter(op), op, accesses.leave(op))
+        elif is_single(op):  # L1
+            before, after = accesses.around(op)
+            result += _between(before, Elect("set", 0, Block([op]), span=op.span), after)
+        else:
+            for region in op.regions() if op.CONTROL != "map" else ():
+                _order(region, accesses)
+            result.append(op)
+    block.ops[:] = result
+
+
+def _between(before: bool, op: Op, after: bool) -> list[Op]:
+    return [*([CtaSync(span=op.span)] if before else []), op, *([CtaSync(span=op.span)] if after else [])]
 
 
 def is_single(op: Op) -> bool:
@@ -27,7 +67,7 @@ def is_private(item: object) -> bool:
     return isinstance(item, FragRef)
 
 
-class CtaAccesses:
+class _Accesses:
     """Of one kernel as the builder made it."""
 
     def __init__(self, kernel: Kernel) -> None:
