@@ -35,11 +35,11 @@ class Product:
 class Fault:
     """Why there is no such product, and by which of its parts; `against` another one, where two do not agree."""
 
+    code: str
     at: Place
     message: str
     note: str = ""
     hint: str | None = None
-    code: str = "E-1113"
     against: Place | None = None
 
 
@@ -79,39 +79,41 @@ class TensorCore:
         a, b = product.a, product.b
         found = self.elements.get(a)
         if a != b and (found is None or b not in found.mixes):
-            return Fault("b", f"A has elements of `{a}`, B of `{b}`", against="a")
+            return Fault("E-1113", "b", f"A has elements of `{a}`, B of `{b}`", against="a")
         if found is None:
             types = ", ".join(sorted(self.elements))
-            return Fault("a", f"no tensor core instruction multiplies `{a}`", f"it is one of {types}")
+            return Fault("E-1113", "a", f"no tensor core instruction multiplies `{a}`", f"it is one of {types}")
         if product.acc not in found.sums:
             message = f"products of `{a}` cannot be summed in `{product.acc}`"
-            return Fault("acc", message, hint=f"use an `{found.sums[0]}` accumulator")
+            return Fault("E-1113", "acc", message, hint=f"use an `{found.sums[0]}` accumulator")
         return None
 
     def _layout(self, product: Product) -> Iterator[Fault]:
         either = "16-bit types may be stored the other way"
         a, b = self.elements[product.a], self.elements[product.b]
         if product.b_transposed and not b.transposes:
-            yield Fault("b", f"B of `{product.b}` must have K contiguous", f"only {either}", "use `.row` for B")
+            yield Fault(
+                "E-1113", "b", f"B of `{product.b}` must have K contiguous", f"only {either}", "use `.row` for B"
+            )
         if product.a_transposed and (product.a_in_registers or not a.transposes):
-            yield Fault("a", "A must have K contiguous here", f"only shared tiles of {either}")
+            yield Fault("E-1113", "a", "A must have K contiguous here", f"only shared tiles of {either}")
         if product.a_in_registers and not a.in_registers:
             yield Fault(
+                "E-1114",
                 "a",
                 f"a fragment of `{product.a}` cannot be an operand",
                 f"in registers A is one of {', '.join(t for t, e in self.elements.items() if e.in_registers)}",
                 "convert it with `apply` to a fragment of such a type, or store it to a shared tile",
-                "E-1114",
             )
 
     def _extent(self, product: Product) -> Fault | None:
         step = self.elements[product.a].k if product.a in self.elements else 1
         if product.m % self.m or product.m <= 0:
-            return Fault("a", f"M is {product.m}", f"a warpgroup computes multiples of {self.m} rows")
+            return Fault("E-1113", "a", f"M is {product.m}", f"a warpgroup computes multiples of {self.m} rows")
         if product.n not in self.n:
-            return Fault("b", f"N is {product.n}", f"it is a multiple of {self.n.step}, at most {self.n[-1]}")
+            return Fault("E-1113", "b", f"N is {product.n}", f"it is a multiple of {self.n.step}, at most {self.n[-1]}")
         if product.k % step or product.k <= 0:
-            return Fault("a", f"K is {product.k}", f"for `{product.a}` it is a multiple of {step}")
+            return Fault("E-1113", "a", f"K is {product.k}", f"for `{product.a}` it is a multiple of {step}")
         return None
 
 
