@@ -10,6 +10,7 @@ from tests.extending.scratch import Scratch, changed, diff_of, files_of, gained
 
 FUNCTION = "A function of floats"
 OPERATION, PASS, PEER = "An operation of the machine", "A pass", "A peer of `croq bench`"
+CONTRACTS = "tests/passes/test_contracts.py"
 CONSUMERS = "tests/ir/test_consumers.py"
 UPDATED = ("tests/emit/test_samples.py", "tests/ir/test_printer_docs.py")
 
@@ -78,7 +79,18 @@ def test_a_pass_does_what_its_rule_says(scratch: Scratch) -> None:
     assert cuda.index("croq::prefetch_tensormap(&Q_map)") < cuda.index("croq::tma_load")
     assert "proved for all schedules" in scratch.succeeds("-m", "croq", "check", "v4")
     assert "prefetch" in scratch.succeeds("-m", "croq", "compile", "v4", "--after", "prefetch")
-    scratch.passes("tests/passes/test_resume.py", "tests/api/test_docs.py", "tests/test_layering.py")
+    scratch.passes("--update-golden", CONTRACTS)
+    scratch.passes(CONTRACTS, "tests/passes/test_resume.py", "tests/api/test_docs.py", "tests/test_layering.py")
+
+
+def test_a_pass_before_what_it_needs_is_refused(scratch: Scratch) -> None:
+    scratch.apply(diff_of(OPERATION))
+    scratch.apply(
+        diff_of(PASS)
+        .replace("         DeadCode(),\n+        Prefetch(),", "         Events(),\n+        Prefetch(),")
+        .replace("         Prologue(),\n", "         Moves(),\n")
+    )
+    assert "pass `prefetch` stands before moves" in scratch.run("-m", "croq", "compile", "v4").stderr
 
 
 # ------------------------------------------------------------------------------------------------------------- a peer
