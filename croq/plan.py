@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from croq.ir.core import Block
+from croq.ir.core import Block, Op
 from croq.ir.hw import Section, SetMaxNReg
 from croq.ir.objects import Event, Kernel, Wait
 from croq.ir.types import ThreadSet
@@ -72,6 +72,7 @@ def plan_kernel(kernel: Kernel) -> Object:
             for fragment in kernel.fragments
         ],
         "registers": [{"role": role, "setreg": count} for role, count in _registers(kernel.body, "all threads")],
+        "synchronisation": [_order(op) for op in kernel.walk() if op.ORDERS or op.rule],
     }
 
 
@@ -97,6 +98,17 @@ def _event(event: Event) -> Object:
 def _wait(wait: Wait) -> Object:
     line = wait.span.line if wait.span else 0
     return {"line": line, "futures": list(wait.futures), "depth": wait.depth, "why": wait.why}
+
+
+def _order(op: Op) -> Object:
+    """An operation that orders: who executes it, by which rule it is there, for which line."""
+    return {
+        "op": op.NAME,
+        "of": ", ".join(event.name for event in op.events),
+        "threads": _ranges(op.threads),
+        "rule": op.rule,
+        "line": op.span.line if op.span else 0,
+    }
 
 
 def _ranges(threads: ThreadSet | None) -> list[list[int]] | None:
@@ -149,6 +161,9 @@ def _render_kernel(item: Object) -> list[str]:
         if item[key]:
             lines += ["", f"  {title}"]
             lines += _table([(row(entry), entry.get("why", "")) for entry in item[key]])
+    if item["synchronisation"]:
+        lines += ["", "  synchronisation (`croq explain RULE` says why)"]
+        lines += _table([(cells, "") for cells in _order_rows(item["synchronisation"])])
     return lines
 
 
@@ -214,3 +229,17 @@ def _fragment_row(entry: Object) -> list[str]:
 
 def _register_row(entry: Object) -> list[str]:
     return [entry["role"], f"{entry['setreg']} registers a thread"]
+
+
+def _order_rows(entries: Sequence[Object]) -> list[list[str]]:
+    """Operations that differ in their lines only share a row, where the first of them stands."""
+    lines: dict[tuple[str, ...], list[int]] = {}
+    for entry in entries:
+        cells = (f"{entry['op']} {entry['of']}".rstrip(), entry["rule"] or "", f"by {_threads(entry['threads'])}")
+        lines.setdefault(cells, []).append(entry["line"])
+    return [[*cells, _lines(found)] for cells, found in lines.items()]
+
+
+def _lines(found: Sequence[int]) -> str:
+    known = sorted({line for line in found if line})
+    return f"line{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}" if known else ""

@@ -69,11 +69,14 @@ def compile_command(
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Prove the lowered synchronisation before it is emitted.")
     ] = True,
+    why: Annotated[
+        bool, typer.Option("--why", help="With --emit cuda: the rule beside each barrier, fence, wait and election.")
+    ] = False,
 ) -> int:
     """Compile to CUDA and cubin."""
     from croq.cli.compiling import compile_and_show
 
-    return compile_and_show(session, file, emit, after, out, lineinfo=lineinfo, verify=verify)
+    return compile_and_show(session, file, emit, after, out, lineinfo=lineinfo, verify=verify, why=why)
 
 
 @app.command()
@@ -226,8 +229,14 @@ def bench(
 
 @app.command()
 @command
-def explain(session: Session, code: Annotated[str, typer.Argument(help="A code, such as E-310.")]) -> int:
-    """Explain a diagnostic: who reports it, in which words, why, and what to do."""
+def explain(
+    session: Session, code: Annotated[str, typer.Argument(help="A code, such as E-310, or a rule, such as events.B2.")]
+) -> int:
+    """Explain a diagnostic, or a rule by which a pass decides (`croq plan` names them)."""
+    if "." in code:
+        from croq.cli.explain_rule import explain_rule
+
+        return explain_rule(session, code.strip())
     from croq.cli.explain import explain_code
 
     return explain_code(session, code)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from croq.cli import output
 from croq.cli.faults import own_fault
 from croq.cli.session import Session
@@ -58,14 +60,20 @@ def compile_and_show(
     *,
     lineinfo: bool = False,
     verify: bool = True,
+    why: bool = False,
 ) -> int:
+    if why and (kind != "cuda" or after is not None):
+        raise typer.BadParameter("reasons stand in CUDA text: add `--emit cuda`", param_hint="--why")
     if after is not None:
         return _show_after(session, file, kind, after, out)
     made = compile_session(session, file, lineinfo=lineinfo, verify=verify)
     if kind is not None:
         if kind == "cubin" and out is None:
             output.emit(session.console, made, kind, b"", out)  # refused before the compiler runs
-        output.emit(session.console, made, kind, output.stage(made, kind), out)
+        from croq.emit import emit_cuda
+
+        content = emit_cuda(made.module.kernels, lineinfo=lineinfo, why=True) if why else output.stage(made, kind)
+        output.emit(session.console, made, kind, content, out)
         return 0
     with session.console.busy("compiling the CUDA text"):
         image = made.image
@@ -77,8 +85,6 @@ def compile_and_show(
 
 def _show_after(session: Session, file: str, kind: str | None, after: str, out: str | None) -> int:
     """`--after PASS` stops there, so what later passes would find is not reported."""
-    import typer
-
     from croq.compiler import close, ir_after, pass_names
 
     if after not in pass_names():

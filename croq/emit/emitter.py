@@ -55,8 +55,10 @@ class MapPlace:
 class Emitter:
     """The state of emitting one kernel: names, pending expressions, the lines so far."""
 
-    def __init__(self, kernel: Kernel, arguments: Arguments) -> None:
+    def __init__(self, kernel: Kernel, arguments: Arguments, why: bool = False) -> None:
+        """`why`: beside each operation that orders stands the rule by which it is there."""
         self.kernel = kernel
+        self.why = why
         self.arguments = arguments
         self.uses: Uses = analyse(kernel.body)
         self.names = Names({*outside_names(kernel), *arguments.names()})
@@ -123,7 +125,7 @@ class Emitter:
         self.settle(written(op))
         if fields is not None:
             self.quote(op, at)
-            self.lines += fields if isinstance(fields, list) else render(op.NAME, fields, self.source)
+            self.lines += self._reasoned(op, fields)
 
     def _region_statement(self, op: Op) -> None:
         """Its line is quoted above it; values of its regions are not visible after it."""
@@ -133,7 +135,17 @@ class Emitter:
         fields = statement[op](self, op)
         self._pending = {value: pending for value, pending in self._pending.items() if value in visible}
         if fields is not None:
-            self.lines += fields if isinstance(fields, list) else render(op.NAME, fields, self.source)
+            self.lines += self._reasoned(op, fields)
+
+    def _reasoned(self, op: Op, fields: list[Line] | Fields) -> list[Line]:
+        lines = fields if isinstance(fields, list) else render(op.NAME, fields, self.source)
+        code = next((n for n, line in enumerate(lines) if line.text.strip() and not line.text.startswith("//")), None)
+        if self.why and op.rule is not None and code is not None:
+            place = f", line {op.span.line}" if op.span is not None else ""
+            text, source = lines[code].text, lines[code].source
+            mark = " " if "//" in text else "  // "
+            lines = [*lines[:code], Line(f"{text}{mark}[{op.rule}{place}]", source), *lines[code + 1 :]]
+        return lines
 
     def enter(self, op: Op) -> None:
         """Called by an operation with regions when its own operands are written, before its regions are."""

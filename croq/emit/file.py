@@ -16,14 +16,15 @@ from croq.target.sm90.instructions import Wgmma, register_fence
 PRELUDE_TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "bf16", "f16", "f8_e4m3", "f8_e5m2")
 
 
-def emit_cuda(kernels: Sequence[Kernel], *, lineinfo: bool = False) -> str:
+def emit_cuda(kernels: Sequence[Kernel], *, lineinfo: bool = False, why: bool = False) -> str:
     """The CUDA text of kernels in hardware IR, all of one `.co` file. It includes `croq.cuh` and nothing else.
 
     The same kernels give the same text everywhere. With `lineinfo`, `#line` directives make NVRTC, profilers and the
-    sanitizer speak of the `.co` file's lines. Raises KeyError for an operation that has no emission (a fault of croq).
+    sanitizer speak of the `.co` file's lines. With `why`, a comment beside each operation that orders names
+    its rule and the line that it stands for. Raises KeyError for an operation that has no emission (a fault of croq).
     """
     source, own = _names(kernels)
-    return finish(_lines(kernels), source, own, lineinfo=lineinfo)
+    return finish(_lines(kernels, why), source, own, lineinfo=lineinfo)
 
 
 def source_lines(kernels: Sequence[Kernel]) -> list[int | None]:
@@ -37,8 +38,8 @@ def _names(kernels: Sequence[Kernel]) -> tuple[str, str]:
     return source, str(PurePosixPath(source).with_suffix(".cu"))
 
 
-def _lines(kernels: Sequence[Kernel]) -> list[Line]:
-    emitted = [emit_kernel(kernel) for kernel in kernels]
+def _lines(kernels: Sequence[Kernel], why: bool = False) -> list[Line]:
+    emitted = [emit_kernel(kernel, why) for kernel in kernels]
     source, own = _names(kernels)
     device = list(dict.fromkeys(text.strip("\n") for kernel in kernels for text in kernel.device_text))
     body = [line for kernel in emitted for line in kernel.lines]

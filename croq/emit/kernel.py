@@ -32,9 +32,9 @@ class EmittedKernel:
     uses_shared: bool
 
 
-def emit_kernel(kernel: Kernel) -> EmittedKernel:
+def emit_kernel(kernel: Kernel, why: bool = False) -> EmittedKernel:
     arguments = Arguments(signature(kernel))
-    emitter = Emitter(kernel, arguments)
+    emitter = Emitter(kernel, arguments, why)
     body = emitter.block(kernel.body, scope=False)
     uses_shared = bool(emitter.places.used_addresses)
     fields = {

@@ -143,11 +143,13 @@ class Op:
     WAITS: ClassVar[Mechanism | None] = None  # for whose completion its threads wait
     MEETS: ClassVar[Meeting | None] = None  # none of these goes on before all have come
     COLLECTIVE: ClassVar[Meeting | None] = None  # these must execute it together
+    ORDERS: ClassVar[bool] = False  # of the machine, and touches no data: it elects, arrives, waits, meets, fences ..
     ACCESSES: ClassVar[tuple[tuple[str, Access], ...]] = ()  # its fields that are touched
     REGIONS: ClassVar[tuple[str, ...]] = ()  # its fields that are blocks
 
     span: Span | None = field(kw_only=True, default=None)
     threads: ThreadSet | None = field(kw_only=True, default=None)  # who executes it; None: not analysed or dynamic
+    rule: str | None = field(kw_only=True, default=None)  # why it is here: the rule of a pass, `events.B2`
 
     def results(self) -> Iterator[Value]:
         """Values that the operation defines for the operations after it, or for its regions."""
@@ -225,7 +227,7 @@ class Op:
     def map_operands(self, fn: Callable[[Value], Value]) -> None:
         """Replace every operand in place (results and regions are untouched)."""
         for f in fields(self):
-            if f.name not in RESULT_FIELDS and f.name != "threads":
+            if f.name not in RESULT_FIELDS and f.name not in ("threads", "rule"):
                 setattr(self, f.name, _map_in(getattr(self, f.name), fn))
 
 
@@ -251,6 +253,7 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
             _check_kind(name, f.name, hint)
         made.ACCESSES = tuple(touched)
         made.REGIONS = tuple(f.name for f in fields(made) if Block in (hints[f.name], *get_args(hints[f.name])))
+        made.ORDERS = made.__dict__.get("ORDERS", vocabulary == "hw" and not touched and not made.REGISTERS)
         made.ORDINARY |= pure or made.CONTROL in ("loop", "branch", "exit")
         made.EXPRESSION = pure or ("result" in hints and {access for _, access in touched} == {"read"})
         if name in REGISTRY:

@@ -53,8 +53,15 @@ def _described(kernel: Kernel) -> Iterator[str]:
                     yield "a `wgmma.issue` lacks descriptors, or has them for a fragment"
 
 
+def _reasoned(kernel: Kernel) -> Iterator[str]:
+    for op in kernel.walk():
+        if op.ORDERS and op.rule is None:
+            yield f"`{op.NAME}` names no rule"
+
+
 LAYOUTS = Fact("every fragment has a type, a shape and a layout", _laid_out)
 BARRIERS = Fact("every event is an mbarrier or a named barrier, with its counts", _decided)
 PLACES = Fact("every shared buffer and mbarrier has its place", _placed)
 DESCRIPTORS = Fact("every MMA operand in shared memory has its descriptors", _described)
-LOWERED = (LAYOUTS, BARRIERS, PLACES, DESCRIPTORS)  # what emission needs
+REASONS = Fact("every operation that orders names the rule by which it is there", _reasoned)
+LOWERED = (LAYOUTS, BARRIERS, PLACES, DESCRIPTORS, REASONS)  # what emission needs

@@ -22,6 +22,7 @@ class Section(Op):
     """
 
     CONTROL = "threads"
+    ORDERS = False
 
     label: str
     level: Literal["block", "group-4", "group", "thread"]
@@ -39,6 +40,7 @@ class Elect(Op):
     """
 
     CONTROL = "threads"
+    ORDERS = True
 
     scope: Literal["set", "warp", "warpgroup"]
     thread: int | None
@@ -116,11 +118,13 @@ class CtaSync(Op):
     """bar.sync 0 over the whole CTA."""
 
     MEETS = "threads"
+    ORDERS = True
 
 
 @operation("warp.sync")
 class WarpSync(Op):
     MEETS = "warp"
+    ORDERS = True
 
 
 @operation("fence.proxy_async", "hw")

@@ -30,7 +30,7 @@ KEYWORDS = {"param": "params", "buffer": "buffers", "fragment": "fragments", "ev
     "wait": "waits",
 }  # what introduces an object's declaration -> the kernel's list of such objects
 CLASSES: dict[str, type[Object]] = dict(zip(KEYWORDS, OBJECTS, strict=True))
-RESERVED = frozenset({"_", "true", "false", "inf", "nan", "threads"})
+RESERVED = frozenset({"_", "true", "false", "inf", "nan", "threads", "by"})
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:::|[.-])[A-Za-z0-9_]+)*")
 
 
@@ -59,7 +59,7 @@ _CACHE: dict[type[Any], tuple[FieldInfo, ...]] = {}
 
 
 def op_fields(cls: type[Op]) -> tuple[FieldInfo, ...]:
-    """The fields of an operation class in declaration order, without span and threads."""
+    """The fields of an operation class in declaration order, without span, threads and rule."""
     if cls not in _CACHE:
         _CACHE[cls] = _op_fields(cls)
     return _CACHE[cls]
@@ -77,7 +77,7 @@ def record_fields(cls: type[Object] | type[Kernel]) -> tuple[FieldInfo, ...]:
 
 def _op_fields(cls: type[Op]) -> tuple[FieldInfo, ...]:
     hints = get_type_hints(cls)
-    names = [f.name for f in fields(cls) if f.name not in ("span", "threads")]
+    names = [f.name for f in fields(cls) if f.name not in ("span", "threads", "rule")]
     roles = {name: _role(name, hints[name]) for name in names}
     inline = [name for name in names if roles[name] not in ("left", "region")]
     if len(inline) == 1 and roles[inline[0]] == "attribute":

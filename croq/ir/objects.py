@@ -317,10 +317,16 @@ class Kernel:
     entry: str = ""  # what the emitted function is called, where that cannot be `name`
     shared_bytes: int = 0
     arch: str = DEFAULT.name
+    known_threads: bool = False  # who executes each operation has been found out
 
     @property
     def target(self) -> Target:
         return TARGETS[self.arch]
+
+    @property
+    def everyone(self) -> ThreadSet | None:
+        """Who executes code at CTA level; None before that has been found out."""
+        return ThreadSet.all(self.threads) if self.known_threads else None
 
     @property
     def warps(self) -> int:

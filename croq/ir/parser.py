@@ -149,7 +149,8 @@ class _Parser:
         self.need("{")
         while (keyword := self.keyword()) is not None:
             self.declaration(keyword)
-        body = self.block()
+        known = ThreadSet.all(attributes.get("threads", 0)) if attributes.get("known_threads") else None
+        body = self.block(known)
         if self.pending:
             self.fail(f"a definition of %{min(self.pending)}")
         lists: dict[str, Any] = {group: list(self.objects[CLASSES[k]].values()) for k, group in KEYWORDS.items()}
@@ -194,16 +195,16 @@ class _Parser:
         return None
 
     # --------------------------------------------------------------------------------------------------- operations
-    def block(self) -> Block:
-        """Operations up to and with the closing brace; the opening one is consumed."""
+    def block(self, around: ThreadSet | None) -> Block:
+        """Operations up to and with the closing brace; the opening one is consumed. `around` execute the block."""
         ops: list[Op] = []
         while not self.take("}"):
             if self.at_end():
                 self.fail("`}`")
-            ops.append(self.op())
+            ops.append(self.op(around))
         return Block(ops)
 
-    def op(self) -> Op:
+    def op(self, around: ThreadSet | None) -> Op:
         left: list[Value] = []
         self.skip()
         if self.text.startswith("%", self.position):
@@ -221,9 +222,10 @@ class _Parser:
             if info.role == "left":
                 found[info.name] = left.pop(0) if left else None
         self.inline(infos, found)
-        threads = self.threads() if self.take("threads") else None
-        span = self.regions(infos, found)
-        op = cls(**found, span=span, threads=threads)
+        threads = self.item(ThreadSet) if self.take("threads") else around
+        rule = self.match(WORD) if self.take("by ") else None
+        span = self.regions(infos, found, threads)
+        op = cls(**found, span=span, threads=threads, rule=rule)
         for info in infos:
             if info.role == "left" and found[info.name] is not None:
                 found[info.name].op = op
@@ -254,7 +256,7 @@ class _Parser:
                 continue
             first = False
 
-    def regions(self, infos: tuple[FieldInfo, ...], found: dict[str, Any]) -> Span | None:
+    def regions(self, infos: tuple[FieldInfo, ...], found: dict[str, Any], around: ThreadSet | None) -> Span | None:
         declared = [info for info in infos if info.role == "region"]
         span, opened = self.line() if not declared else None, False
         for info in declared:
@@ -264,7 +266,7 @@ class _Parser:
             self.need("{")
             if not opened:
                 span, opened = self.line(), True
-            found[info.name] = self.block()
+            found[info.name] = self.block(around)
         return span
 
     def definition(self) -> Value:

@@ -34,9 +34,9 @@ def print_kernel(kernel: Kernel, only: str | None = None) -> str:
     """
     printer = Printer(kernel)
     if only is None:
-        lines = [printer.header(), *printer.declarations(), *printer.block(kernel.body, 1), "}"]
+        lines = [printer.header(), *printer.declarations(), *printer.block(kernel.body, 1, kernel.everyone), "}"]
     elif only == "body":
-        lines = list(printer.block(kernel.body, 0))
+        lines = list(printer.block(kernel.body, 0, kernel.everyone))
     elif only in KEYWORDS.values():
         lines = [printer.declaration(obj) for obj in getattr(kernel, only)]
     else:
@@ -46,7 +46,7 @@ def print_kernel(kernel: Kernel, only: str | None = None) -> str:
 
 def print_op(op: Op) -> str:
     """One operation (and its regions) on its own; unnamed values are numbered from 0 in order of appearance."""
-    return "\n".join(Printer(None).op(op, 0))
+    return "\n".join(Printer(None).op(op, 0, None))
 
 
 class Printer:
@@ -79,17 +79,20 @@ class Printer:
         attributes = self._record(obj)
         return f"{keyword_of(obj)} @{obj.name}{' ' if attributes else ''}{attributes}{_line(obj.span)}"
 
-    def block(self, block: Block, depth: int) -> Iterator[str]:
+    def block(self, block: Block, depth: int, around: ThreadSet | None) -> Iterator[str]:
         for op in block.ops:
-            yield from self.op(op, depth)
+            yield from self.op(op, depth, around)
 
-    def op(self, op: Op, depth: int) -> Iterator[str]:
+    def op(self, op: Op, depth: int, around: ThreadSet | None) -> Iterator[str]:
+        """`around`: who executes the block that the operation stands in."""
         infos = op_fields(type(op))
         left = ", ".join(self._definition(value) for value in _left_values(op, infos))
         parts = [part for info in infos if (part := self._part(op, info)) is not None]
         line = (f"{left} = " if left else "") + op.NAME + (" " + ", ".join(parts) if parts else "")
-        if op.threads is not None:
-            line += f" threads {op.threads}"
+        if op.threads != around:
+            line += f" threads {'_' if op.threads is None else op.threads}"
+        if op.rule is not None:
+            line += f" by {op.rule}"
         regions = [(info.name, getattr(op, info.name)) for info in infos if info.role == "region"]
         named = len(regions) > 1
         pad, comment, opened = INDENT * depth, _line(op.span), False
@@ -98,7 +101,7 @@ class Printer:
                 continue
             start = f"{'} ' if opened else line + ' '}{name + ' ' if named else ''}{{"
             yield pad + start + ("" if opened else comment)
-            yield from self.block(region, depth + 1)
+            yield from self.block(region, depth + 1, op.threads)
             opened = True
         yield pad + ("}" if opened else line + comment)
 

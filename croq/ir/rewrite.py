@@ -146,6 +146,15 @@ def _sweep(block: Block, counts: dict[Value, int], also: Callable[[Op], bool]) -
 
 
 # ----------------------------------------------------------------------------------------------------------- build
+def by(rule: str, ops: Iterable[Op]) -> list[Op]:
+    """The operations, of which those that order say why they are here; what has a reason keeps it."""
+    made = list(ops)
+    for op in (inner for outer in made for inner in outer.walk()):
+        if op.ORDERS and op.rule is None:
+            op.rule = rule
+    return made
+
+
 @dataclass
 class Builder:
     """Collects operations that all carry one span and one set of threads. Arithmetic on constants is folded."""

@@ -22,7 +22,7 @@ class Access(Pass):
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         for effect in kernel.effects():
-            if isinstance(effect.root, Param) and isinstance(effect.target, View):
+            if isinstance(effect.root, Param) and isinstance(effect.target, View):  # A1
                 effect.root.access.add("pointer")
         for tensor_map in kernel.tensor_maps:
             tensor_map.param.access.add("tma")

@@ -17,6 +17,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
 from croq.ir.hw import CtaSync, Elect
 from croq.ir.objects import Buffer, FragRef, Kernel, View
+from croq.ir.rewrite import by
 from croq.ir.scalar import Call, StoreElement
 from croq.ir.tile import EventTrigger, Move, Scope
 from croq.passes.base import Pass
@@ -37,10 +38,10 @@ def _order(block: Block, accesses: _Accesses) -> None:
     result: list[Op] = []
     for op in block.ops:
         if isinstance(op, Scope):  # L2
-            result += _between(accesses.enter(op), op, accesses.leave(op))
+            result += by("cta-level.L2", _between(accesses.enter(op), op, accesses.leave(op)))
         elif is_single(op):  # L1
             before, after = accesses.around(op)
-            result += _between(before, Elect("set", 0, Block([op]), span=op.span), after)
+            result += by("cta-level.L1", _between(before, Elect("set", 0, Block([op]), span=op.span), after))
         else:
             for region in op.regions() if op.CONTROL != "map" else ():
                 _order(region, accesses)

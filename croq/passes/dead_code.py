@@ -22,4 +22,4 @@ class DeadCode(Pass):
     needs = ("contract",)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        remove_dead(kernel.body, lambda op: isinstance(op, VarGet))
+        remove_dead(kernel.body, lambda op: isinstance(op, VarGet))  # D1

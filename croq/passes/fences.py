@@ -23,6 +23,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Effect, Op
 from croq.ir.hw import CtaSync, Elect, NamedBarrierSync, ProxyFence, WgmmaFence
 from croq.ir.objects import Buffer, Kernel, Param
+from croq.ir.rewrite import by
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier_each
 from croq.passes.analysis.flow import Forward
@@ -80,11 +81,12 @@ class _Flow(Forward[State]):
         meet: list[Op] = []
         if self.settled and reads and op.threads is not None:
             meet = barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)
-        return [fence, *meet], {buffer: writers for buffer, writers in left.items() if writers != NOBODY}
+        made = by("fences.P3" if reads else "fences.P2", [fence, *meet])
+        return made, {buffer: writers for buffer, writers in left.items() if writers != NOBODY}
 
     def after(self, op: Op, state: State) -> State:
         for effect in op.own_effects():
-            if effect.kind == "write" and effect.until is None and effect.root in self.relevant:
+            if effect.kind == "write" and effect.until is None and effect.root in self.relevant:  # P4
                 state = {**state, effect.root: _union(state.get(effect.root, NOBODY), op.threads)}
         return state
 

@@ -86,7 +86,7 @@ class _Flow(Forward[State]):
         elif isinstance(op, WgmmaCommit):
             assert op.future is not None and self.last_issue is not None
             self.batches[op.future] = _Batch(self.last_issue)
-            return {**{f: n + 1 for f, n in state.items()}, op.future: 0}
+            return {**{f: n + 1 for f, n in state.items()}, op.future: 0}  # F1
         elif isinstance(op, FutureWait):
             return self.wait(op, state)
         return state
@@ -98,7 +98,7 @@ class _Flow(Forward[State]):
         depth = min(waited)
         self.depth[op] = min(depth, self.depth.get(op, depth))
         depth = self.depth[op]
-        done = {f: None for f, n in state.items() if n >= depth}
+        done = {f: None for f, n in state.items() if n >= depth}  # F3
         self.completes.setdefault(op, {}).update(done)
         return {f: n for f, n in state.items() if f not in done}
 
@@ -144,15 +144,16 @@ def _rewrite(block: Block, flow: _Flow, waits: list[Wait]) -> None:
             continue
         names = tuple(f.name for f in op.futures if f.name)
         if op not in flow.depth:
-            why = "an earlier wait has completed it already"
+            why = "an earlier wait has completed it already (futures.F3)"
             waits.append(Wait(f"wait_{len(waits)}", names, 0, why, span=op.span))
             continue
         depth = flow.depth[op]
         done = flow.completes[op]
         frags = {ref.frag: ref for future in done for ref in flow.batches[future].frags}
-        result.append(WgmmaWait(depth, tuple(done), tuple(frags.values()), span=op.span, threads=op.threads))
+        registers = tuple(frags.values())  # F5
+        result.append(WgmmaWait(depth, tuple(done), registers, span=op.span, threads=op.threads, rule="futures.F2"))
         if names:
             younger = f"{depth} younger MMA{'s' if depth != 1 else ''} may be in flight here on every path"
-            why = younger if depth else "no younger MMA is in flight on some path"
+            why = f"{younger if depth else 'no younger MMA is in flight on some path'} (futures.F2)"
             waits.append(Wait(f"wait_{len(waits)}", names, depth, why, span=op.span))
     block.ops[:] = result

@@ -27,6 +27,7 @@ class Joins(Pass):
 
 
 def _join(block: Block) -> None:
+    """J1."""
     kept: list[Op] = []
     last: Op | None = None  # a barrier with only scalar work behind it
     for op in block.ops:

@@ -60,7 +60,7 @@ def _narrow_blocks(kernel: Kernel, role: Section, block: Block) -> None:
     before = block.ops
     if _narrow(kernel, role, block):
         if block is not role.body:
-            block.ops.append(WarpSync(threads=block.ops[0].threads))
+            block.ops.append(WarpSync(threads=block.ops[0].threads, rule="narrow.N2"))
         before = block.ops[: next(n for n, op in enumerate(block.ops) if op not in before)]
     for op in before:
         for region in op.regions():
@@ -84,7 +84,7 @@ def _wait_alone(role: Section, block: Block) -> None:
     for op in block.ops:
         thread = _issuer_of(op, issuers)
         if thread is not None and isinstance(op, MbarrierWait) and alone is None:
-            alone = Elect("set", thread, Block([]), span=op.span, threads=op.threads)
+            alone = Elect("set", thread, Block([]), span=op.span, threads=op.threads, rule="narrow.N5")
             result.append(alone)
             _note(op, thread)
         if alone is None:
@@ -94,9 +94,13 @@ def _wait_alone(role: Section, block: Block) -> None:
         elif op.PURE or isinstance(op, VarGet):
             result.insert(len(result) - 1, op)  # it depends on nothing that the issuer does
         else:
-            result += [WarpSync(threads=alone.threads), op]
+            result += [_meet(alone), op]
             alone = None
-    block.ops = result if alone is None else [*result, WarpSync(threads=alone.threads)]
+    block.ops = result if alone is None else [*result, _meet(alone)]
+
+
+def _meet(alone: Elect) -> WarpSync:
+    return WarpSync(threads=alone.threads, rule="narrow.N5")
 
 
 def _issuer_of(op: Op, issuers: set[int]) -> int | None:
@@ -119,7 +123,7 @@ def _of_one(op: Op, thread: int) -> list[Op]:
 def _note(op: MbarrierWait, thread: int) -> None:
     """In the plan."""
     line = f" at line {op.span.line}" if op.span is not None else ""
-    op.event.why += f"; the wait{line} is for thread {thread} alone, which issues for its role (N5)"
+    op.event.why += f"; the wait{line} is for thread {thread} alone, which issues for its role (narrow.N5)"
 
 
 def _narrow(kernel: Kernel, role: Section, block: Block) -> bool:
@@ -143,13 +147,13 @@ def _narrow(kernel: Kernel, role: Section, block: Block) -> bool:
     rewrite_blocks(body, lambda op: op.body.ops if isinstance(op, Elect) else None)
     for op in body.walk():
         op.threads = alone
-    narrow = Section("one thread issues", role.level, False, is_issuer, body, threads=alone)
+    narrow = Section("one thread issues", role.level, False, is_issuer, body, threads=alone, rule="narrow.N1")
     block.ops = [*ops[:start], *build.take(), narrow]
     return True
 
 
 def _counts_for_others(kernel: Kernel, tail: list[Op]) -> bool:
-    """Whether a variable that the tail changes is used elsewhere: there every thread must see the change."""
+    """N3: whether a variable that the tail changes is used elsewhere: there every thread must see the change."""
     inside = {inner for op in tail for inner in op.walk()}
     changed = {inner.var for inner in inside if isinstance(inner, VarSet)}
     return any(isinstance(op, (VarGet, VarSet)) and op.var in changed and op not in inside for op in kernel.walk())
@@ -175,5 +179,5 @@ def _scalar(effect: Effect) -> bool:
 
 
 def _harmless(op: Op) -> bool:
-    """Not an arrival: who arrives without a wait may rely on others."""
+    """N4, and no arrival: who arrives without a wait may rely on others."""
     return op.MEETS is not None or isinstance(op, SetReg)

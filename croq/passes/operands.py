@@ -68,7 +68,7 @@ def _address(op: WgmmaIssue, sink: Sink) -> list[Op]:
         if not isinstance(op.a, FragRef):
             op.a_matrix = _matrix(build, op.a, op.a_transposed, op.k, op.m)
         op.b_matrix = _matrix(build, op.b, op.b_transposed, op.k, 0)
-    except _Refused as refused:
+    except _Refused as refused:  # O7
         sink.error("E-1113", op.span, refused.message, notes=[refused.note], hint=refused.hint)
     return build.take()
 
@@ -97,7 +97,7 @@ def _matrix(build: Builder, view: View, transposed: bool, k: int, m: int) -> Mat
         _mn_major(found, start, view, buffer)
     else:
         _k_major(found, start, view, buffer, k)
-    found.block *= m > M
+    found.block *= m > M  # O6
     found.start = start.take()
     return found
 

@@ -31,6 +31,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
 from croq.ir.hw import CtaSync, Elect, MbarrierWait, NamedBarrierSync, Section, WarpSync
 from croq.ir.objects import Event, Kernel
+from croq.ir.rewrite import by
 from croq.ir.scalar import If
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier
@@ -126,10 +127,10 @@ class _Flow:
             met = [w for w in met if w.block is waited.block]
             where = waited.block
             at = max(where.ops.index(w.wait) for w in met) + 1
-        where.ops[at:at] = barrier(self.kernel, waited.threads, waited.wait.span, self.sink)
+        where.ops[at:at] = by("pace.K1", barrier(self.kernel, waited.threads, waited.wait.span, self.sink))
         for wait in {w.wait: None for w in met}:
             line = f" of line {wait.span.line}" if wait.span is not None else ""
-            wait.event.why += f"; its waiters{line} meet before one of them goes on for all (K1)"
+            wait.event.why += f"; its waiters{line} meet before one of them goes on for all (pace.K1)"
         return [w for w in everything if w not in met]
 
 

@@ -50,7 +50,8 @@ class _Walk:
         self.analysis = ThreadAnalysis(kernel)
 
     def run(self) -> None:
-        self._block(self.kernel.body, ThreadSet.all(self.kernel.threads), "block")
+        self._block(self.kernel.body, ThreadSet.all(self.kernel.threads), "block")  # P1
+        self.kernel.known_threads = True
         alive = {op.frag for op in self.kernel.walk() if isinstance(op, FragDeclare)}
         self.kernel.fragments[:] = [frag for frag in self.kernel.fragments if frag in alive]  # P8
 
@@ -77,7 +78,7 @@ class _Walk:
             if op.otherwise is not None:
                 self._branch(op.otherwise, self._narrow(op, threads, False), level)
         elif op.CONTROL == "loop":
-            uneven = op.decided_by is None or self.analysis.varies(op.decided_by)
+            uneven = op.decided_by is None or self.analysis.varies(op.decided_by)  # P6
             for region in op.regions():
                 self._block(region, None if uneven or self.analysis.exits_apart(op) else threads, level)
         elif op.CONTROL == "map":
@@ -104,8 +105,8 @@ class _Walk:
             return None
         known = self.analysis.static(op.condition)
         if known is not None:
-            return ThreadSet.of(t for t in threads if bool(known[t]) == sense)
-        return None if self.analysis.varies(op.condition) else threads
+            return ThreadSet.of(t for t in threads if bool(known[t]) == sense)  # P2
+        return None if self.analysis.varies(op.condition) else threads  # P3, P4
 
     def _role(self, op: Role, threads: ThreadSet | None, level: Level) -> list[Op]:
         known = self.analysis.static(op.condition)
@@ -126,14 +127,15 @@ class _Walk:
             section = [Section(label, level, True, op.condition, op.body, span=op.span, threads=inner)]
         if op.is_async:
             return [*section]
-        return [*section, Sync("block" if level == "thread" else level, span=op.span, threads=threads)]
+        end = Sync("block" if level == "thread" else level, span=op.span, threads=threads, rule="participants.P5")
+        return [*section, end]
 
     def _scope(self, op: Scope, threads: ThreadSet | None) -> list[Op]:
         self._block(op.body, threads, op.level)
         return [Section("", op.level, False, None, op.body, span=op.span, threads=threads)]
 
     def _updates(self, op: StoreElement) -> bool:
-        """Whether what is stored comes from what the same data holds."""
+        """P7: whether what is stored comes from what the same data holds."""
         pending, seen = [op.value], set[Value]()
         while pending:
             value = pending.pop()

@@ -12,8 +12,10 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
+from croq.ir.facts import REASONS
 from croq.ir.hw import CtaSync, Elect, MbarrierInit, MbarrierInitFence
 from croq.ir.objects import Kernel
+from croq.ir.rewrite import by
 from croq.ir.types import ThreadSet
 from croq.passes.base import Pass
 
@@ -22,7 +24,7 @@ from croq.passes.base import Pass
 class Prologue(Pass):
     name: ClassVar[str] = "prologue"
     needs = ("shared-memory", "dead-code")
-    adds = (MbarrierInit, MbarrierInitFence, CtaSync, Elect)
+    adds = (MbarrierInit, MbarrierInitFence, CtaSync, Elect, REASONS)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         used = {event for op in kernel.walk() if "mbarrier" in (op.ARRIVES, op.WAITS) for event in op.events}
@@ -31,4 +33,5 @@ class Prologue(Pass):
             first, everyone = ThreadSet.all(1), ThreadSet.all(kernel.threads)
             init: list[Op] = [MbarrierInit(e, e.arrivals, span=e.span, threads=first) for e in barriers]
             init.append(MbarrierInitFence(threads=first))
-            kernel.body.ops[:0] = [Elect("set", 0, Block(init), threads=everyone), CtaSync(threads=everyone)]
+            start: list[Op] = [Elect("set", 0, Block(init), threads=everyone), CtaSync(threads=everyone)]
+            kernel.body.ops[:0] = by("prologue.I1", start)

@@ -40,7 +40,7 @@ class Registers(Pass):
             _check(op, kernel.target.register_requests, sink)
         if requests and not sink.failed:
             _check_sum(kernel, requests, sink)
-            kernel.min_blocks = kernel.min_blocks or 1
+            kernel.min_blocks = kernel.min_blocks or 1  # R3
         rewrite_blocks(kernel.body, _lower)
 
 
@@ -74,6 +74,7 @@ def _check(op: SetReg, allowed: range, sink: Sink) -> None:
 
 
 def _check_sum(kernel: Kernel, requests: list[tuple[str, SetReg]], sink: Sink) -> None:
+    """R2."""
     groups = -(-kernel.threads // WARPGROUP)
     share = min(_share(kernel), max(op.count for _, op in requests))
     wanted = dict.fromkeys(range(groups), share)
@@ -118,5 +119,5 @@ def _check_direction(op: SetReg, group: int, now: int, sink: Sink) -> None:
 
 def _lower(op: Op) -> list[Op] | None:
     if isinstance(op, SetReg):
-        return [SetMaxNReg(op.direction, op.count, span=op.span, threads=op.threads)]
+        return [SetMaxNReg(op.direction, op.count, span=op.span, threads=op.threads, rule="registers.R1")]
     return None

@@ -20,6 +20,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Op
 from croq.ir.hw import CtaSync, NamedBarrierSync, Section, WgmmaIssue
 from croq.ir.objects import Buffer, Kernel, View
+from croq.ir.rewrite import by
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier_each
 from croq.passes.analysis.flow import Forward
@@ -61,7 +62,9 @@ class _Flow(Forward[State]):
         if not any(len(state.get(buffer, NOBODY) & threads) for buffer in _written(op)):
             return [], state
         met = _met(state, threads)
-        return barrier_each(self.kernel, threads.warpgroups(), op.span, self.sink) if self.settled else [], met
+        if not self.settled:
+            return [], met
+        return by("reuse.U1", barrier_each(self.kernel, threads.warpgroups(), op.span, self.sink)), met
 
     def after(self, op: Op, state: State) -> State:
         if op.MEETS == "threads":
@@ -75,7 +78,7 @@ class _Flow(Forward[State]):
 def _written(op: Op) -> Iterator[Buffer]:
     """Buffers that the operation, or one inside it, writes by ordinary stores."""
     for effect in op.effects():
-        if effect.kind == "write" and effect.until is None and isinstance(effect.root, Buffer):
+        if effect.kind == "write" and effect.until is None and isinstance(effect.root, Buffer):  # U2
             yield effect.root
 
 

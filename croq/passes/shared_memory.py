@@ -30,17 +30,17 @@ class SharedMemory(Pass):
     def apply(self, kernel: Kernel, sink: Sink) -> None:
         end = 0
         shared = [b for b in kernel.buffers if b.storage == "shared"]
-        for buffer in sorted(shared, key=lambda b: -b.alignment):
+        for buffer in sorted(shared, key=lambda b: -b.alignment):  # M1, M3
             end = -(-end // buffer.alignment) * buffer.alignment
             buffer.offset = end
             end += buffer.slots * buffer.slot_stride
         end = -(-end // MBARRIER_BYTES) * MBARRIER_BYTES
         for event in kernel.events:
-            if event.lowering == "mbarrier":
+            if event.lowering == "mbarrier":  # M2
                 event.offset = end
                 end += event.slots * MBARRIER_BYTES
         kernel.shared_bytes = end
-        if end > kernel.target.shared_bytes:
+        if end > kernel.target.shared_bytes:  # M4
             _over_budget(kernel, end, sink)
 
 

@@ -86,7 +86,7 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
     first = {kind: next(use.op.span for use in uses if use.kind == kind) for kind in kinds}
 
     if buffer.requested_swizzle is not None:
-        buffer.swizzle, buffer.why = buffer.requested_swizzle, "the source asks for it"
+        buffer.swizzle, buffer.why = buffer.requested_swizzle, "the source asks for it (swizzles.S1)"
     elif "mma" in kinds:
         if not widest:
             sink.error(
@@ -99,14 +99,17 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
                 ],
                 hint="make the innermost extent a multiple of 32 bytes",
             )
-        buffer.swizzle, buffer.why = widest, f"widest that divides a row of {row_bytes} bytes, for the MMA"
+        buffer.swizzle, buffer.why = (
+            widest,
+            f"widest that divides a row of {row_bytes} bytes, for the MMA (swizzles.S3)",
+        )
     elif "fragment" in kinds and "pointer" not in kinds and widest and (whole or row_bytes == widest):
-        buffer.swizzle, buffer.why = widest, "stores of fragments then spread over all banks"
+        buffer.swizzle, buffer.why = widest, "stores of fragments then spread over all banks (swizzles.S4)"
     else:
-        buffer.swizzle, buffer.why = 0, "nothing needs a swizzle"
+        buffer.swizzle, buffer.why = 0, "nothing needs a swizzle (swizzles.S6)"
 
     _check(buffer, row_bytes, widest, first, sink)
-    plain = TMA_SHARED_ALIGNMENT if "tma" in kinds else VECTOR
+    plain = TMA_SHARED_ALIGNMENT if "tma" in kinds else VECTOR  # S7
     buffer.alignment = swizzle.alignment(buffer.swizzle) if buffer.swizzle else plain
 
 
@@ -121,7 +124,7 @@ def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[str, Span | 
     width = buffer.swizzle
     if not width:
         return
-    if row_bytes % width:
+    if row_bytes % width:  # S2
         sink.error(
             "E-2202",
             buffer.span,
@@ -137,7 +140,7 @@ def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[str, Span | 
             notes=[f"the swizzle pattern repeats every 8 rows of {width} bytes, and each slab must start on a repeat"],
             hint="use a multiple of 8 rows",
         )
-    if "pointer" in first:
+    if "pointer" in first:  # S5
         sink.error(
             "E-2204",
             first["pointer"],

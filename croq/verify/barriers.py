@@ -115,6 +115,7 @@ class Barriers(State):
 
     # -------------------------------------------------------------------------------------------------- mbarriers
     def init(self, warp: Warp, mask: int, site: Site) -> None:
+        """B4."""
         for agent in self.acting(warp, mask):
             for bar in self.bars[site.objects["event"]]:
                 if bar.born is not None or self.lanes[agent].bit_count() > 1:
@@ -133,6 +134,7 @@ class Barriers(State):
             self.step(agent)
 
     def arrive(self, warp: Warp, mask: int, site: Site, slot: Scalar, size: int = 0) -> None:
+        """B1."""
         for agent in self.acting(warp, mask):
             bar = self.bar(warp, agent, site, slot)
             lanes = self.lanes[agent].bit_count()
@@ -175,7 +177,7 @@ class Barriers(State):
         return end
 
     def advance(self, bar: Bar, site: Site, warp: Warp) -> None:
-        """Complete the phase if it is complete."""
+        """B3: complete the phase if it is complete."""
         if bar.pending:
             return
         if bar.tx < 0:
@@ -216,6 +218,7 @@ class Barriers(State):
         return False
 
     def _returned(self, warp: Warp, agent: int, site: Site, bar: Bar, parity: Scalar) -> None:
+        """B2."""
         known = self.completed(agent, bar.component, bar.closings)
         sign = self.number(parity, agent, "the parity", site.op)
         target = known if known & 1 != sign & 1 else known + 1
@@ -247,6 +250,7 @@ class Barriers(State):
         self._bar_advance(barrier)
 
     def _bar_arrive(self, warp: Warp, mask: int, site: Site, number: int, count: int, what: str) -> Named:
+        """B5."""
         barrier = self.named[number]
         barrier.event = site.objects.get("event")
         moment = self.note(warp, site, f"{what} {barrier.title}", (barrier.moment,), {barrier.event or number})

@@ -330,6 +330,7 @@ class Memory(Barriers):
 
 
 def _over(old: Access, clocks: list[list[int]]) -> bool:
+    """M2."""
     ends = old.ends
     if ends is None:
         return False

@@ -87,6 +87,7 @@ class Tensor(Memory):
             raise partial(warp, site, "shuffles and stmatrix are executed by whole warps. PTX ISA, `.sync.aligned`")
 
     def wgmma_fence(self, warp: Warp, mask: int, site: Site) -> None:
+        """W3."""
         self.whole(warp, mask, site)
         warp.dirty.clear()
         warp.fenced = True
@@ -148,6 +149,7 @@ class Tensor(Memory):
         return found
 
     def _check_registers(self, warp: Warp, site: Site, acc: Key, operand: Key | None, moment: int) -> None:
+        """W2."""
         for key in (acc, operand):
             if key is not None and (key in warp.dirty or not warp.fenced):
                 raise unfenced_registers(self, site, warp, key[0], moment)
@@ -162,6 +164,7 @@ class Tensor(Memory):
                 )
 
     def wgmma_commit(self, warp: Warp, mask: int, site: Site) -> None:
+        """W1."""
         self.whole(warp, mask, site)
         warp.groups.append(warp.open)
         warp.open = []
@@ -183,7 +186,7 @@ class Tensor(Memory):
         return [*(mma for group in warp.groups for mma in group), *warp.open]
 
     def registers(self, warp: Warp, mask: int, site: Site, dynamic: tuple[Scalar, ...] = ()) -> None:
-        """A run of ordinary operations on fragments."""
+        """W5: a run of ordinary operations on fragments."""
         self.work += 1
         flying = self._in_flight(warp) if warp.groups or warp.open else []
         indices = iter(dynamic)

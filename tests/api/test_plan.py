@@ -15,7 +15,7 @@ from croq.target.fragments import AccumulatorLayout
 
 KEYS = [
     "kernel", "threads", "grid", "launch_bounds", "shared_bytes", "shared", "events", "waits", "tensor_maps",
-    "fragments", "registers",
+    "fragments", "registers", "synchronisation",
 ]  # fmt: skip
 
 

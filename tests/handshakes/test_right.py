@@ -68,20 +68,20 @@ def test_reported_program_gives_right_numbers(name: str) -> None:
 def test_only_who_issues_waits(name: str) -> None:
     """N5, said in the plan; a warp barrier lets its warp meet again."""
     kernel = compiled(name)
-    assert "alone, which issues for its role (N5)" in whys(kernel)
-    assert "(K1)" not in whys(kernel)
+    assert "alone, which issues for its role (narrow.N5)" in whys(kernel)
+    assert "(pace.K1)" not in whys(kernel)
 
 
 @pytest.mark.parametrize("name", MEET)
 def test_waiters_meet_before_one_goes_on_for_all(name: str) -> None:
     """K1, said in the plan."""
-    assert "meet before one of them goes on for all (K1)" in whys(compiled(name))
+    assert "meet before one of them goes on for all (pace.K1)" in whys(compiled(name))
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_nothing_is_added_where_nothing_is_needed(name: str) -> None:
-    assert "(K1)" not in whys(compiled(name))
-    assert "(N5)" not in whys(compiled(name))
+    assert "(pace.K1)" not in whys(compiled(name))
+    assert "(narrow.N5)" not in whys(compiled(name))
 
 
 @pytest.mark.parametrize("name", [*PRIMED, "primed_by_hand"])

@@ -84,7 +84,7 @@ def test_a_register_operand_is_packed_and_so_is_its_copy() -> None:
     assert [frag.packed for frag in kernel.fragments] == [False, True, True]
     assert layouts(kernel)["s"] == "accumulator(m=64, n=32)"
     assert "reg.copy @p, @s" in body(kernel)
-    assert kernel.fragments[2].why == "copied to or from `p`"
+    assert kernel.fragments[2].why == "copied to or from `p` (fragments.F4)"
 
 
 def test_rows_follow_maps_reductions_and_copies() -> None:

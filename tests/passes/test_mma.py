@@ -163,7 +163,7 @@ def test_a_wait_that_an_earlier_one_has_done_vanishes() -> None:
     """F3: groups complete in order, so waiting for the younger completed the older."""
     kernel = kernel_of(TWO + F + G + "wait g; wait f;")
     assert [op.depth for op in every(kernel, WgmmaWait)] == [0]
-    assert kernel.waits[1].why == "an earlier wait has completed it already"
+    assert kernel.waits[1].why == "an earlier wait has completed it already (futures.F3)"
 
 
 def test_a_wait_pins_what_it_completes() -> None:

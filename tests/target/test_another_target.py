@@ -117,7 +117,8 @@ def test_ir_of_an_unknown_target_is_refused() -> None:
 
 def test_the_verifier_asks_the_target_about_machine_operations() -> None:
     kernel = parse_kernel(
-        "kernel k file=t.co, grid=(1, 1, 1), threads=128, arch=sm_small {\n  setmaxnreg inc, count=160\n}\n"
+        "kernel k file=t.co, grid=(1, 1, 1), threads=128, arch=sm_small {\n"
+        "  setmaxnreg inc, count=160 by registers.R1\n}\n"
     )
     assert isinstance(kernel.body.ops[0], SetMaxNReg)
     with pytest.raises(InternalError, match="setmaxnreg of 160"):

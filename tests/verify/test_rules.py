@@ -76,7 +76,7 @@ MUTANTS = {
     ),
     "a wait leaves one MMA too many in flight": ("E-6002", changed(("depth=1", "depth=2"))),
     "the last wait leaves an MMA in flight": ("E-6003", changed(("wgmma.wait depth=0", "wgmma.wait depth=1"))),
-    "the last MMA is not waited for": ("E-6003", without(40)),
+    "the last MMA is not waited for": ("E-6003", without(40)),  # tensor.W1, tensor.W2
     "fewer bytes announced than loaded": ("E-6007", changed(("%slot, bytes=24576", "%slot, bytes=16384"))),
     "more bytes announced than loaded": ("E-6007", changed(("%slot, bytes=24576", "%slot, bytes=32768"))),
     "no fence before the store engine reads": ("E-6004", without(42)),
@@ -84,12 +84,12 @@ MUTANTS = {
     "no barrier before the store engine reads": ("E-6001", without(43)),
     "the store is not waited for": ("E-6012", without(47)),
     "the store is not committed": ("E-6012", without(46)),
-    "no fence between registers and MMA": ("E-6003", without(31)),
+    "no fence between registers and MMA": ("E-6003", without(31)),  # tensor.W3
     "an MMA is not committed": ("E-6003", without(33)),
     "barriers not visible to the copy engine": ("E-6004", without(3)),
     "no barrier behind the initialisation": ("E-6009", without(4)),
     "a barrier is not initialised": ("E-6009", without(2)),
-    "the accumulator holds nothing": ("E-6009", without(21)),
+    "the accumulator holds nothing": ("E-6009", without(21)),  # tensor.W5
     "the slot of the MMA in flight is given back": (
         "E-6002",
         changed(EVERY_TIME, ("binary mod, %before, %3", "binary mod, %k, %3")),
@@ -111,7 +111,7 @@ MUTANTS = {
     "every lane arrives": ("E-6005", changed(ALL_LANES)),
     "threads wait that have nothing to do": ("E-6006", changed(NOT_ALONE, *ISSUE_ALONE)),
     "a barrier for threads that do not come": ("E-6008", changed(("count=128, _", "count=256, _"))),
-    "half a warpgroup multiplies": ("E-6001", changed(*HALF)),
+    "half a warpgroup multiplies": ("E-6001", changed(*HALF)),  # tensor.W4
     "the consumer leaves a tile": (
         "E-6012",
         changed(("for %k: s32, %n {", "%fewer: s32 = binary sub, %n, %1\nfor %k: s32, %fewer {")),
@@ -120,9 +120,12 @@ MUTANTS = {
         "E-6008",
         changed(("for %k: s32, %n {", "%more: s32 = binary add, %n, %1\nfor %k: s32, %more {")),
     ),
-    "descriptors of A step too far": ("E-6013", changed(("jump=32), @b_buf", "jump=64), @b_buf"))),
+    "descriptors of A step too far": ("E-6013", changed(("jump=32), @b_buf", "jump=64), @b_buf"))),  # tensor.W6
     "descriptors of B have another swizzle": ("E-6013", changed(("layout=1, jump=32), m=", "layout=2, jump=32), m="))),
-    "a box leaves its tile": ("E-6010", changed(("@a_buf<%slot>[0:64, 0:64]", "@a_buf<%slot>[32:64, 0:64]"))),
+    "a box leaves its tile": (
+        "E-6010",
+        changed(("@a_buf<%slot>[0:64, 0:64]", "@a_buf<%slot>[32:64, 0:64]")),
+    ),  # memory.M5
 }
 
 HARMLESS = {

@@ -102,7 +102,7 @@ def _decide(kernel: Kernel, event: Event, sites: Sites, sink: Sink) -> None:
         )
     elif after:
         sizes = {next(load.total_bytes for load in sites.loads.values() if load.trigger is op) for op in after}
-        why = "TMA completes it: 1 arrival that announces the bytes of the joined loads (B1)"
+        why = "TMA completes it: 1 arrival that announces the bytes of the joined loads (events.B1)"
         _by_tma(event, max(sizes), why, sink)
     elif not plain:
         event.lowering, event.arrivals, event.why = "mbarrier", 1, "nothing triggers it"
@@ -169,7 +169,7 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
         event.lowering = "named_barrier"
         event.barrier_threads = len(event.waiters) + len(event.triggers)
         event.arrivals = len(event.triggers)
-        event.why = "one slot, ready, static disjoint sets of whole warps, no TMA: bar.sync / bar.arrive (B2)"
+        event.why = "one slot, ready, static disjoint sets of whole warps, no TMA: bar.sync / bar.arrive (events.B2)"
         return
     remainders = Remainders(kernel, ThreadAnalysis(kernel))
     whole = all(_by_warps(op, event, remainders) for op in plain)
@@ -182,7 +182,7 @@ def _by_threads(kernel: Kernel, event: Event, plain: list[EventTrigger], sites: 
     if len(set(counts.values())) > 1:
         _unequal_generations(event, plain, counts, sink)
     count = "one elected arrival for each triggering warp" if whole else "one arrival for each triggering thread"
-    event.why = f"{reason}: mbarrier, {count} (B3, B4)"
+    event.why = f"{reason}: mbarrier, {count} (events.B3, events.B4)"
 
 
 def _by_warps(op: EventTrigger, event: Event, remainders: Remainders) -> bool:

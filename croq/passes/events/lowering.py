@@ -14,7 +14,7 @@ from croq.ir.hw import (
     Section,
 )
 from croq.ir.objects import Event, EventRef, Kernel, Variable, View
-from croq.ir.rewrite import Builder, clone_ops
+from croq.ir.rewrite import Builder, by, clone_ops
 from croq.ir.scalar import If, VarDeclare, VarGet, VarSet
 from croq.ir.tile import EventTrigger, EventWait, FutureWait, TmaIssue, TmaLoad
 from croq.ir.types import ThreadSet
@@ -80,7 +80,8 @@ class EventLowering:
             return self._named_wait(event, build, place)
         if ref.order is not None:
             slot, parity = self._slot_and_parity(ref, build)
-            return [*build.take(), MbarrierWait(event, slot, parity, span=op.span, threads=op.threads)]
+            build.add(MbarrierWait(event, slot, parity, rule="events.B5"))
+            return build.take()
         if self.paths.waits_once(event, place):
             return self._only_wait(ref, build)
         return self._implicit_wait(ref, build, place)
@@ -90,7 +91,8 @@ class EventLowering:
         if ref.event.ready:
             return []
         parity = build.const("u32", 0)
-        return [*build.take(), MbarrierWait(ref.event, ref.slot, parity, span=build.span, threads=build.threads)]
+        build.add(MbarrierWait(ref.event, ref.slot, parity, rule="events.B6"))
+        return build.take()
 
     def _slot_and_parity(self, ref: EventRef, build: Builder) -> tuple[Value | None, Value]:
         """B5."""
@@ -116,10 +118,9 @@ class EventLowering:
             slot = build.cast(ref.slot, "u32")
             parity = build.binary("and", build.binary("shr", bits, slot), one)
             flip = build.binary("shl", one, slot)
-        wait = MbarrierWait(event, ref.slot, parity, span=build.span, threads=build.threads)
-        before = build.take()
+        build.add(MbarrierWait(event, ref.slot, parity, rule="events.B6"))
         build.var_set(var, build.binary("xor", bits, flip))
-        return [*before, wait, *build.take()]
+        return build.take()
 
     def _named_wait(self, event: Event, build: Builder, place: Place) -> list[Op]:
         """B2: a path's first wait is for generation 0, which is complete."""
@@ -129,7 +130,7 @@ class EventLowering:
         var = self._bits(event, self.paths.home(event, place), "begun")
         begun = build.binary("ne", build.var_get(var), build.const("u32", 0))
         sync = NamedBarrierSync(event.barrier_id, event.barrier_threads, event, span=build.span, threads=build.threads)
-        build.add(If(begun, Block([sync]), None))
+        build.add(If(begun, Block(by("events.B2", [sync])), None))
         build.var_set(var, build.const("u32", 1))
         return build.take()
 
@@ -158,7 +159,7 @@ class EventLowering:
         build = Builder(span=op.span, threads=op.threads)
         var = self._load_phase(event)
         parity = build.const("u32", 0) if var is None else build.var_get(var)
-        build.add(MbarrierWait(event, None, parity))
+        build.add(MbarrierWait(event, None, parity, rule="events.B7"))
         return build.take()
 
     def _load_phase(self, event: Event) -> Variable | None:
@@ -174,11 +175,11 @@ class EventLowering:
             build = Builder(span=op.span, threads=op.threads)
             if event.lowering == "named_barrier":
                 assert event.barrier_id is not None
-                build.add(NamedBarrierArrive(event.barrier_id, event.barrier_threads, event))
+                build.add(NamedBarrierArrive(event.barrier_id, event.barrier_threads, event, rule="events.B2"))
             else:
                 arrive = MbarrierArrive(event, self._slot(ref, build), span=op.span, threads=op.threads)
                 build.add(Elect("warp", None, Block([arrive])) if event in self.sites.by_warp else arrive)
-            result += build.take()
+            result += by("events.B4", build.take())
         return result
 
     def _slot(self, ref: EventRef, build: Builder) -> Value | None:
@@ -201,7 +202,7 @@ class EventLowering:
             ref = self._available(load.trigger.refs[0], load.trigger, block, position, build)
             slot = self._slot(ref, build)
         elif op in self.used_before:
-            build.ops += barrier(self.kernel, op.threads, op.span, self.sink)
+            build.ops += by("events.B7", barrier(self.kernel, op.threads, op.span, self.sink))
         if load.trigger is None:
             self._next_generation(load.event, build)
         body: list[Op] = []
@@ -210,7 +211,7 @@ class EventLowering:
         body.append(TmaIssue(op.source, op.dest, op.evict, load.event, slot, span=op.span, threads=leader(op)))
         build.add(Elect("set", op.threads.first, Block(body)))
         done = self._wait_for_load(load.event, op) if op.future is None else []
-        return [*build.take(), *done]
+        return by("events.B1" if load.trigger is not None else "events.B7", [*build.take(), *done])
 
     def _next_generation(self, event: Event, build: Builder) -> None:
         var = self._load_phase(event)

@@ -53,10 +53,10 @@ class Link:
     def text(self) -> str:
         where = f" at line {self.span.line}" if self.span is not None else ""
         if isinstance(self.op, FragCopy):
-            return f"copied to or from `{{}}`{where}"
+            return f"copied to or from `{{}}`{where} (fragments.F4)"
         if isinstance(self.op, FragReduce):
-            return f"reduced to or from `{{}}`{where}"
-        return f"accessed with `{{}}` in the `apply`{where}"
+            return f"reduced to or from `{{}}`{where} (fragments.F6)"
+        return f"accessed with `{{}}` in the `apply`{where} (fragments.{'F6' if self.kind == 'row' else 'F5'})"
 
 
 def infer(kernel: Kernel, sink: Sink) -> bool:
@@ -174,8 +174,8 @@ class _Inference:
             self.sink.error(wrong.code, op.span, wrong.message, notes=notes, hint=wrong.hint)
             return
         if isinstance(op.a, FragRef):
-            self._seed(Seed(op.a.frag, (m, k), op.span, f"register operand of the MMA{_line(op.span)}"))
-        self._seed(Seed(acc, (m, n), op.span, f"accumulates the MMA{_line(op.span)}"))
+            self._seed(Seed(op.a.frag, (m, k), op.span, f"register operand of the MMA{_line(op.span)} (fragments.F2)"))
+        self._seed(Seed(acc, (m, n), op.span, f"accumulates the MMA{_line(op.span)} (fragments.F1)"))
 
     def _seed(self, seed: Seed) -> None:
         frag = seed.frag
@@ -301,7 +301,7 @@ class _Inference:
         queue = [seed.frag for seed in seeds]
         if not seeds:
             matrix = next(link.b for link in links if link.kind == "row")
-            matrix.why = "no MMA uses it, but its rows are needed"
+            matrix.why = "no MMA uses it, but its rows are needed (fragments.F7)"
             queue = [matrix]
         reached = set(queue)
         for frag in queue:
@@ -344,7 +344,7 @@ class _Inference:
                 return
         assert frag.shape is not None
         frag.layout = UniformLayout(frag.shape, unit.count)
-        frag.why = f"no MMA is linked to it: spread evenly over the {unit.count} threads of its unit"
+        frag.why = f"no MMA is linked to it: spread evenly over the {unit.count} threads of its unit (fragments.F7)"
 
 
 def _used(op: Op) -> Iterator[Fragment]:

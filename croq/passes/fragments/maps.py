@@ -101,7 +101,7 @@ class _Split:
             if depends:
                 self.varying.update(op.results())
                 if _is_statement(op):
-                    self.elements.add(op)
+                    self.elements.add(op)  # F9: writes to 1-D data among them
             for region in op.regions():
                 self._mark(region, depends)
 
@@ -179,7 +179,7 @@ class _Split:
                 sources[value] = found
                 if value.name and value in needed and value not in self.varying and found & written:
                     frag = Fragment(self.kernel.fresh(value.name), value.type, (layout.m,), RowLayout(layout.m))
-                    frag.why = f"keeps `{value.name}` of each row for the row's elements"
+                    frag.why = f"keeps `{value.name}` of each row for the row's elements (fragments.F8)"
                     frag.span = self.op.span
                     self.kernel.fragments.append(frag)
                     before.add(FragDeclare(frag))

@@ -23,7 +23,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import RegFill, Section, WgmmaCommit, WgmmaFence, WgmmaIssue
 from croq.ir.objects import Fragment, FragRef, Kernel, View
-from croq.ir.rewrite import constant
+from croq.ir.rewrite import by, constant
 from croq.ir.tile import FutureWait, Mma
 from croq.ir.types import BYTES, FUTURE
 from croq.passes.base import Pass
@@ -115,11 +115,11 @@ def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list
     )
     future = op.future or Value(FUTURE)
     result: list[Op] = [WgmmaFence(touched), issue, WgmmaCommit(future)]
-    if op.future is None:
+    if op.future is None:  # A2
         result.append(FutureWait((future,)))
     for made in result:
         made.span, made.threads = op.span, op.threads
-    return result
+    return by("mma.A1", result)
 
 
 def _type(operand: View | FragRef) -> str:

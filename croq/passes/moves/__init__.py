@@ -22,6 +22,7 @@ Rules (PTX ISA, "cp.async.bulk.tensor"; CUDA driver API, cuTensorMapEncodeTiled;
     T6  A cooperative copy or fill is done by all threads that execute the statement with the same tile, between two
         barriers: before it, so that nobody still uses what it overwrites or writes what it reads (only where that may
         have happened before), and after it. A thread's local buffer is filled by the thread alone.
+    T7  A `sync` is a barrier of the threads that execute it, at warpgroup and warp level of each unit by itself.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from croq.ir.hw import (
     WarpSync,
 )
 from croq.ir.objects import Buffer, Kernel, Param, View
-from croq.ir.rewrite import Builder
+from croq.ir.rewrite import Builder, by
 from croq.ir.scalar import For, StoreElement
 from croq.ir.tile import BufferFill, DmaCopy, Sync, TmaIssue, TmaStore
 from croq.ir.types import BYTES, ThreadSet
@@ -135,11 +136,12 @@ class _Lower:
         build.add(BulkCommit())
         put_off, used = self.drains.put_off(op, groups), self.touches.used_after(op)
         if not put_off:
-            build.add(BulkWait(0, not used))
+            build.add(BulkWait(0, not used, rule="moves.T5"))
         result = [*barrier_each(self.kernel, groups, op.span, self.sink), _elect(groups, build.take(), op)]
+        made = by("moves.T4", result)
         if not put_off and (used or self.drains.written_again(op)):
-            result += barrier_each(self.kernel, groups, op.span, self.sink)
-        return result
+            made += by("moves.T5", barrier_each(self.kernel, groups, op.span, self.sink))
+        return made
 
     def _issuers(self, op: Op, values: list[Value]) -> list[ThreadSet]:
         """T4, T6: the sets of threads that act as one; none after an error."""
@@ -210,7 +212,7 @@ class _Lower:
     def _between(self, before: bool, op: Op, group: ThreadSet) -> list[Op]:
         """T6."""
         first = barrier(self.kernel, group, op.span, self.sink) if before else []
-        return [*first, op, *barrier(self.kernel, group, op.span, self.sink)]
+        return by("moves.T6", [*first, op, *barrier(self.kernel, group, op.span, self.sink)])
 
     def _contiguous(self, groups: list[ThreadSet], op: Op) -> bool:
         if all(len(g.ranges) == 1 for g in groups):
@@ -237,14 +239,17 @@ class _Lower:
         return self._between(self.touches.conflict_before(op, op.dest, "write"), fill, group)
 
     def _sync(self, op: Sync) -> list[Op]:
+        """T7."""
         if op.threads is None:
             self._issuers(op, [])
             return []
         if op.level == "group" and (op.threads.whole_warps() or len(op.threads.warps()) == 1):
-            return [WarpSync(span=op.span, threads=op.threads)]
-        if op.level == "group-4":
-            return barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)
-        return barrier(self.kernel, op.threads, op.span, self.sink)
+            made: list[Op] = [WarpSync(span=op.span, threads=op.threads)]
+        elif op.level == "group-4":
+            made = barrier_each(self.kernel, op.threads.warpgroups(), op.span, self.sink)
+        else:
+            made = barrier(self.kernel, op.threads, op.span, self.sink)
+        return by(op.rule or "moves.T7", made)
 
 
 def _fill_own(op: BufferFill) -> list[Op]:

@@ -77,7 +77,7 @@ class Boxes:
         swizzle = cutter.buffer.swizzle
         key = (param, tuple(extents), tuple(axes), split, swizzle)
         if key not in self.maps:
-            why = "one instruction a tile: slabs are a dimension of the map" if split else cutter.why
+            why = "one instruction a tile: slabs are a dimension of the map (moves.T2)" if split else cutter.why
             name = self._fresh(f"{param.name}_map")
             made = TensorMap(name, param, tuple(extents), tuple(axes), split, tuple(dims), swizzle, why=why)
             self.maps[key] = made
@@ -113,7 +113,7 @@ class _Cutter:
         self.slab = tile.root.swizzle // self.size if tile.root.swizzle else self.cols
         self.pieces: list[list[_Piece]] = []
         self.merged = False
-        self.why = "one instruction a tile"
+        self.why = "one instruction a tile (moves.T2)"
 
     def undescribable(self) -> _Problem | None:
         """What keeps any instruction from moving such a tile."""
@@ -159,9 +159,9 @@ class _Cutter:
             inner = [(start, self.slab) for start in range(0, self.cols, self.slab)]
         self.pieces = [*rows, inner]
         if not uncut or (len(inner) > 1 and not swizzle):
-            self.why = f"{self._count()} instructions a tile: no box without gaps is larger"
+            self.why = f"{self._count()} instructions a tile: no box without gaps is larger (moves.T3)"
         elif len(inner) > 1:
-            self.why = "one instruction a slab"
+            self.why = "one instruction a slab (moves.T2)"
         return self._misplaced()
 
     def _mergeable(self) -> bool:

@@ -8,6 +8,7 @@ from croq.diagnostics import Sink
 from croq.ir.core import Block, Op
 from croq.ir.hw import BulkTensorStore, BulkWait, Elect, Section
 from croq.ir.objects import Buffer, Kernel, Param, View
+from croq.ir.rewrite import by
 from croq.ir.tile import TmaIssue, TmaStore
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier_each
@@ -89,6 +90,7 @@ class Drains:
             self.before.setdefault(self.touches.anchors[write], {})[buffer, tuple(groups)] = op
         block, threads = self.touches.homes[op]
         last = self.elect(groups, [BulkWait(0, True, span=op.span)], op)
+        by("moves.T5", [last])
         last.threads = threads
         self.last[block, tuple(groups)] = last
         return True
@@ -116,7 +118,7 @@ class Drains:
 
     def _drain(self, store: Op, groups: list[ThreadSet]) -> list[Op]:
         wait = self.elect(groups, [BulkWait(0, True, span=store.span)], store)
-        return [wait, *barrier_each(self.kernel, groups, store.span, self.sink)]
+        return by("moves.T5", [wait, *barrier_each(self.kernel, groups, store.span, self.sink)])
 
 
 def _has_store(op: Op) -> bool:

@@ -1,14 +1,7 @@
 """Memory: which accesses meet, and whether something puts one behind the other.
 
-Rules, those of the protocol verifier (docs/memory-model.md)
-    M1  Two accesses of one element, one of them a write, are ordered: the first is over before the second begins.
-    M2  An ordinary access is over when it is made. A TMA load is over for whoever has seen the completion that counts
-        its bytes; a TMA store has read its source when its thread has waited for its bulk group; an MMA has read its
-        operands when its warp has waited for its commit group.
-    M3  What ordinary stores have written is visible to TMA and WGMMA only behind a `fence.proxy.async` that the writer
-        executes before it lets others go on.
-    M4  Lanes of a warp are in no order with one another until they synchronise.
-    M5  What is read has been written.
+The rules are those of the protocol verifier, for the accesses of one run: memory.M1 to memory.M5 (croq/verify/memory.py
+states them). An access is over for whoever has *seen* what ends it.
 """
 
 from __future__ import annotations

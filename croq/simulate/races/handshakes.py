@@ -1,12 +1,7 @@
 """Barriers: what is released and acquired, and the rules that keep their phases apart.
 
-Rules, those of the protocol verifier (docs/memory-model.md)
-    B1  An arrival belongs to a phase only if it certainly comes after the completion of the one before; else it may
-        count twice in one phase. The same holds for the bytes of a load.
-    B2  A wait for a completion must have returned before the next one can happen: parity cannot tell it from the next
-        but one.
-    B4  A barrier is initialised, and known to be, before everything else that touches it; for the copy engine with
-        `fence.mbarrier_init` in between.
+The rules are those of the protocol verifier, for the phases of one run: barriers.B1, barriers.B2 and barriers.B4
+(croq/verify/barriers.py, docs/memory-model.md).
 """
 
 from __future__ import annotations
