@@ -25,7 +25,9 @@ import json, sys, time
 began = time.perf_counter()
 import croq
 imported = time.perf_counter()
-from croq.compiler import Settings, compile_file, load
+from croq.compiler import compile_file
+from croq.settings import Settings
+from croq.texts import load
 made = compile_file(load(sys.argv[1]), Settings.of(verify=False))
 front = dict(made.seconds)
 to_cuda = time.perf_counter()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from croq.compiler import Compilation, stem
 from croq.diagnostics import CompileError
+from croq.stages import Stages
+from croq.texts import stem
 
 if TYPE_CHECKING:
     from croq.binding import Bound
@@ -23,7 +24,7 @@ Block = tuple[int, int, int]
 _MAP_TYPES = {"f8_e4m3": "u8", "f8_e5m2": "u8", "bool": "u8", "s8": "u8", "s16": "u16", "tf32": "f32"}
 
 
-def ptx_text(compilation: Compilation) -> str:
+def ptx_text(compilation: Stages) -> str:
     """The PTX of all kernels of a file, with lines of the `.co` text. Raises CompileError E-3010, EnvironmentFault."""
     from croq.driver.cache import compile_ptx_cached
     from croq.emit import emit_cuda
@@ -39,7 +40,7 @@ def ptx_text(compilation: Compilation) -> str:
         raise
 
 
-def ptx_module(compilation: Compilation) -> Module:
+def ptx_module(compilation: Stages) -> Module:
     """The same, parsed; remembered by the compilation. Raises PtxFault E-7001 too."""
     from croq.ptx.parse import parse
 
@@ -78,7 +79,7 @@ def _argument(item: Any, bound: Bound) -> list[Argument]:
 
 
 def run_ptx(
-    compilation: Compilation,
+    compilation: Stages,
     devices: Sequence[DeviceKernel],
     bound: Bound,
     arrays: Mapping[str, Any],

@@ -9,11 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from croq import compiler
+from croq.compiler import compile_file
 from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
 from croq.protocol import judge
+from croq.settings import Settings
 from croq.source import SourceFile
+from croq.stages import Stages
 from croq.target import DEFAULT
+from croq.texts import close, load, stem
 
 if TYPE_CHECKING:
     from croq.binding import Bound, Scalar
@@ -61,13 +64,13 @@ class _Launches:
 class Kernel:
     """One `__co__` function, compiled; or all of a file that has several, of which a launch must choose one."""
 
-    def __init__(self, compilation: compiler.Compilation, function: str | None = None) -> None:
+    def __init__(self, compilation: Stages, function: str | None = None) -> None:
         """Raises CompileError E-3104 when the file has no such function."""
         known = list(compilation.lowered.functions)
         if function is not None and function not in known:
             notes = [f"its functions are: {', '.join(known)}"]
             message = f"`{compilation.file.name}` has no `__co__` function `{function}` that launches anything"
-            hint = compiler.close(function, known)
+            hint = close(function, known)
             raise CompileError([make("E-3104", None, message, notes=notes, hint=hint)])
         self.compilation = compilation
         self._functions = known if function is None else [function]
@@ -78,7 +81,7 @@ class Kernel:
     def name(self) -> str:
         """The function's name; of several, the file's."""
         names = self._functions
-        return names[0] if len(names) == 1 else compiler.stem(self.compilation.file)
+        return names[0] if len(names) == 1 else stem(self.compilation.file)
 
     @cached_property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -384,8 +387,8 @@ def compile(  # named as users say it
     verifier finds wrong. `watchdog`: seconds after which a wait that still blocks ends the launch, with a report of
     what it waited for (docs/watchdog.md); for finding hangs. Raises CompileError.
     """
-    settings = compiler.Settings.of(defines, arch=arch, lineinfo=lineinfo, verify=verify, watchdog=watchdog)
-    return Kernel(compiler.compile_file(compiler.load(source), settings), kernel)
+    settings = Settings.of(defines, arch=arch, lineinfo=lineinfo, verify=verify, watchdog=watchdog)
+    return Kernel(compile_file(load(source), settings), kernel)
 
 
 def check(source: str | Path, defines: Mapping[str, Any] | None = None) -> list[Diagnostic]:
@@ -394,18 +397,19 @@ def check(source: str | Path, defines: Mapping[str, Any] | None = None) -> list[
     A file that cannot be read is reported the same way. Raises nothing that is the program's fault.
     """
     try:
-        return check_file(compiler.load(source), compiler.Settings.of(defines))
+        return check_file(load(source), Settings.of(defines))
     except CroqError as error:
         return list(error.diagnostics)
 
 
-def check_file(file: SourceFile, settings: compiler.Settings) -> list[Diagnostic]:
+def check_file(file: SourceFile, settings: Settings) -> list[Diagnostic]:
     """`check` for text that is loaded already."""
     try:
-        compilation = compiler.compile_file(file, settings)
+        compilation = compile_file(file, settings)
     except CroqError as error:
         return list(error.diagnostics)
-    return [*compilation.warnings, *(d for judgement in judge(compilation) for d in judgement.diagnostics())]
+    judgements = judge(compilation.module.kernels, compilation.written)
+    return [*compilation.warnings, *(found for judgement in judgements for found in judgement.diagnostics())]
 
 
 def parameter_bytes(device: DeviceKernel, bound: Bound) -> list[bytes]:

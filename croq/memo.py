@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from croq.diagnostics import Diagnostic, Label
 from croq.folder import Store
+from croq.settings import Settings
 from croq.source import SourceFile, Span
 
 if TYPE_CHECKING:
-    from croq.compiler import Settings
     from croq.ir.core import Object, Op
     from croq.ir.objects import Module
 

@@ -7,16 +7,14 @@ the IR, within wide bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from croq.diagnostics import Diagnostic, Sink
+from croq.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from croq.compiler import Compilation
     from croq.ir.objects import Kernel
-    from croq.sema import Model
     from croq.verify import Verdict
 
 
@@ -55,35 +53,25 @@ class Judgement:
         return f"{self.kernel}: as written, {self.source}; as lowered, {self.lowered}"
 
 
-def validate(model: Model, kernel: Kernel) -> list[Diagnostic]:
-    """Faults of the lowered kernel. What is not decided within the default bounds is `croq check`'s to say."""
+def validate(kernel: Kernel, written: Callable[[str], Kernel]) -> list[Diagnostic]:
+    """Faults of the lowered kernel. What is not decided within the default bounds is `croq check`'s to say. `written`
+    gives the kernel of a name as the program has it (`Stages.written`)."""
     from croq.verify import blame, verify_protocol
 
     verdict = verify_protocol(kernel)
     if verdict.outcome != "fault":
         return []
-    written = _as_written(model, kernel.name)
-    return blame(verdict, verify_protocol(written, level="tile"), written).diagnostics()
+    source = written(kernel.name)
+    return blame(verdict, verify_protocol(source, level="tile"), source).diagnostics()
 
 
-def judge(made: Compilation) -> Iterator[Judgement]:
+def judge(kernels: Iterable[Kernel], written: Callable[[str], Kernel]) -> Iterator[Judgement]:
     """The verdicts on every kernel of a program."""
     from croq.verify import THOROUGH, blame, disagreements, verify_protocol
 
-    for kernel in made.module.kernels:
+    for kernel in kernels:
         lowered = verify_protocol(kernel, options=THOROUGH)
-        written = _as_written(made.model, kernel.name)
-        source = verify_protocol(written, level="tile", options=THOROUGH)
+        source = written(kernel.name)
+        verdict = verify_protocol(source, level="tile", options=THOROUGH)
         remarks = tuple(disagreements(kernel))
-        yield Judgement(kernel.name, source, blame(lowered, source, written), remarks)
-
-
-def _as_written(model: Model, name: str) -> Kernel:
-    """The kernel before anything is decided about barriers, with the threads of each operation."""
-    from croq.ir.build import build
-    from croq.passes import pipeline
-
-    sink = Sink()
-    module = build(model, sink)
-    pipeline.run(module, sink, after="participants")
-    return next(kernel for kernel in module.kernels if kernel.name == name)
+        yield Judgement(kernel.name, verdict, blame(lowered, verdict, source), remarks)

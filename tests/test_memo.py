@@ -12,12 +12,15 @@ import pytest
 
 import croq
 from croq import folder, memo
-from croq.compiler import Compilation, Settings, compile_file, load, shipped_kernels
+from croq.compiler import compile_file
 from croq.emit import emit_cuda
 from croq.ir.notation import KEYWORDS
 from croq.ir.printer import print_module
 from croq.plan import plan
+from croq.settings import Settings
 from croq.source import SourceFile, Span
+from croq.stages import Stages
+from croq.texts import load, shipped_kernels
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = [*shipped_kernels(), *sorted(str(path) for path in ROOT.glob("tests/programs/*.co"))]
@@ -38,11 +41,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def compiled(source: str, **settings: object) -> Compilation:
+def compiled(source: str, **settings: object) -> Stages:
     return compile_file(load(source), Settings.of(**settings))
 
 
-def recalled(made: Compilation) -> Compilation:
+def recalled(made: Stages) -> Stages:
     """The same text compiled once more, which must not lower anything."""
     again = compile_file(SourceFile(made.file.name, made.file.text), made.settings)
     assert list(again.seconds) == ["recall"]

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from croq import compiler
+from croq.compiler import compile_file
 from croq.diagnostics import CroqError, Diagnostic
 from croq.kernel import check_file
+from croq.settings import Settings
 from croq.syntax import source_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -170,10 +171,10 @@ def findings(text: str, *, nvrtc: bool = False, check: bool = True, limit: int =
 
 def _tried(text: str, nvrtc: bool, check: bool) -> Iterator[Finding]:
     file = source_text("fuzz.co", text)
-    settings = compiler.Settings.of({})
+    settings = Settings.of({})
     diagnostics: Sequence[Diagnostic] = ()
     try:
-        made = compiler.compile_file(file, settings, lambda *_: None)  # an observer: nothing comes from the cache
+        made = compile_file(file, settings, lambda *_: None)  # an observer: nothing comes from the cache
         if nvrtc and made.cuda:
             _ = made.image
         if check:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from croq.compiler import Settings, compile_file, load
+from croq.compiler import compile_file
 from croq.diagnostics import Diagnostic, Sink
 from croq.driver.cache import compile_cached
 from croq.emit import emit_cuda, signature
@@ -23,10 +23,12 @@ from croq.ir.build import build as build_ir
 from croq.ir.objects import Kernel
 from croq.passes import pipeline
 from croq.sema import analyse
+from croq.settings import Settings
 from croq.simulate import SimulationFault
 from croq.simulate import run as simulate
 from croq.source import SourceFile
 from croq.syntax import parse_program
+from croq.texts import load
 from croq.verify import verify_protocol
 from tools.mutants.lowered import LoweredMutant, lowered_mutants, make
 from tools.mutants.model import apply_edits

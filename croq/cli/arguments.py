@@ -10,13 +10,13 @@ import numpy as np
 import typer
 
 from croq.binding import Scalar, read_params, written_params
-from croq.compiler import close
 from croq.diagnostics import LaunchError, make
 from croq.driver.arrays import NUMPY_TYPES, ArrayView, row_major, view
 from croq.ir.objects import Param
 from croq.ir.types import FLOATS
 from croq.kernel import Kernel
 from croq.sema.symbolic import Dim
+from croq.texts import close
 
 Array = np.ndarray[Any, Any]
 _EXAMPLES = {"bool": "true"}

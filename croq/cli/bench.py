@@ -12,8 +12,8 @@ from croq.bench.suite import Result, Settings, run_suite
 from croq.bench.workload import AttentionWorkload, bind
 from croq.cli.run import compile_for
 from croq.cli.session import Session
-from croq.compiler import shipped_kernels
 from croq.kernel import Kernel
+from croq.texts import shipped_kernels
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import typer
 from croq.cli import output
 from croq.cli.faults import own_fault
 from croq.cli.session import Session
-from croq.compiler import Compilation, Observer, compile_file
+from croq.compiler import compile_file
 from croq.diagnostics import CompileError, Diagnostic
+from croq.stages import Observer, Stages
 
 if TYPE_CHECKING:
     from croq.agreement import Agreement
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def compile_session(
     session: Session, file: str, *, lineinfo: bool = False, verify: bool = False, **defines: object
-) -> Compilation:
+) -> Stages:
     """Compile for a command: warnings printed, and the rungs of the `-v` ladder."""
     console = session.console
     source = session.load(file)
@@ -85,7 +86,8 @@ def compile_and_show(
 
 def _show_after(session: Session, file: str, kind: str | None, after: str, out: str | None) -> int:
     """`--after PASS` stops there, so what later passes would find is not reported."""
-    from croq.compiler import close, ir_after, pass_names
+    from croq.compiler import ir_after, pass_names
+    from croq.texts import close
 
     if after not in pass_names():
         known = f"the passes are, in order: {', '.join(pass_names())}"
@@ -135,7 +137,7 @@ def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
     with console.busy(f"checking {source.name}"):
         try:
             made = compile_file(source, session.settings())
-            judgements += judge(made)
+            judgements += judge(made.module.kernels, made.written)
             found = [*made.warnings, *(d for judgement in judgements for d in judgement.diagnostics())]
             found += [own_fault(bug, source.text) for judgement in judgements for bug in judgement.bugs]
         except CompileError as error:
@@ -169,7 +171,7 @@ def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
     return 1 if errors else 0
 
 
-def _agreements(made: Compilation) -> tuple[list[Agreement], list[Diagnostic]]:
+def _agreements(made: Stages) -> tuple[list[Agreement], list[Diagnostic]]:
     """Every function's emitted code held against its lowered program, and what is wrong with it."""
     from croq.agreement import agree
     from croq.kernel import Kernel

@@ -12,8 +12,9 @@ from typing import Any
 import typer
 
 from croq.cli.console import Console
-from croq.compiler import Compilation, stem
 from croq.diagnostics import EnvironmentFault, make
+from croq.stages import Stages
+from croq.texts import stem
 
 SUFFIXES = {
     "ast": ".ast", "tile-ir": ".tile-ir", "ir": ".ir", "plan": ".plan.json", "cuda": ".cu", "ptx": ".ptx",
@@ -21,7 +22,7 @@ SUFFIXES = {
 }  # fmt: skip
 
 
-def stage(made: Compilation, kind: str) -> str | bytes:
+def stage(made: Stages, kind: str) -> str | bytes:
     """One stage of a compilation: text, and bytes for `cubin`."""
     from croq.plan import to_json
 
@@ -38,7 +39,7 @@ def stage(made: Compilation, kind: str) -> str | bytes:
     return stages[kind]()
 
 
-def emit(console: Console, made: Compilation, kind: str, content: str | bytes, out: str | None) -> None:
+def emit(console: Console, made: Stages, kind: str, content: str | bytes, out: str | None) -> None:
     """Print a stage, or write it to `out`: a file, or a folder that gets NAME with the stage's suffix."""
     if out is None:
         if isinstance(content, bytes):
@@ -52,7 +53,7 @@ def emit(console: Console, made: Compilation, kind: str, content: str | bytes, o
     console.note(f"wrote {path}")
 
 
-def write_all(made: Compilation, folder: Path) -> list[Path]:
+def write_all(made: Stages, folder: Path) -> list[Path]:
     """Write NAME.cu, NAME.cubin and NAME.plan.json into a folder, which is made if need be."""
     paths = []
     for kind in ("cuda", "cubin", "plan"):
@@ -84,7 +85,7 @@ def write(path: Path, content: str | bytes) -> None:
         raise EnvironmentFault([make("E-3120", None, f"`{path}` cannot be written: {reason}", hint=hint)]) from error
 
 
-def summary(console: Console, made: Compilation, paths: list[Path]) -> None:
+def summary(console: Console, made: Stages, paths: list[Path]) -> None:
     """Threads, shared memory, registers and spills of each kernel; time of each stage; what was written."""
     facts = [_facts(made, kernel) for kernel in made.plan]
     if console.json:
@@ -116,7 +117,7 @@ def _spills(fact: dict[str, Any]) -> bool:
     return bool(fact["spill_stores"] or fact["spill_loads"])
 
 
-def _facts(made: Compilation, kernel: dict[str, Any]) -> dict[str, Any]:
+def _facts(made: Stages, kernel: dict[str, Any]) -> dict[str, Any]:
     usage = {item.name: item for item in made.image.usage}.get(made.lowered.entries[kernel["kernel"]])
     return {
         "kernel": kernel["kernel"],

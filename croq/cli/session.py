@@ -17,8 +17,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from croq.cli.console import Color, Console, Format
-from croq.compiler import Settings
 from croq.diagnostics import CompileError, CroqError, EnvironmentFault, InternalError, make
+from croq.settings import Settings
 from croq.source import SourceFile
 from croq.target import DEFAULT, TARGETS
 
@@ -40,7 +40,7 @@ class Session:
 
     def load(self, file: str) -> SourceFile:
         """The text of a path, a shipped kernel, or standard input (`-`)."""
-        from croq.compiler import load
+        from croq.texts import load
 
         if file == "-":
             self.source = _standard_input()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import difflib
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from croq.diagnostics import CompileError, InternalError, Sink, make
 from croq.ir.objects import Kernel, Module
@@ -68,6 +69,17 @@ def names() -> list[str]:
     return [p.name for p in passes()]
 
 
+def check_names(wanted: Iterable[str]) -> None:
+    """Raise CompileError E-3103 for what is no pass."""
+    known = names()
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            notes = [f"the passes are, in order: {', '.join(known)}"]
+            hint = f"did you mean `{near[0]}`?" if near else None
+            raise CompileError([make("E-3103", None, f"there is no pass `{name}`", notes=notes, hint=hint)])
+
+
 def check_order(order: Sequence[Pass]) -> None:
     """Raise InternalError E-9004 where a pass stands before one that it needs, or needs one that is not there."""
     seen: set[str] = set()
@@ -88,16 +100,13 @@ def run(
 ) -> None:
     """Lower every kernel of the module in place; stop behind the pass `after`, leave out what is not in `only`.
 
-    Raises CompileError with all that a pass found, and E-3106 where `only` lacks what one of it needs.
-    `observer(pass name, kernel)` sees the kernel after each pass.
+    Raises CompileError with all that a pass found, E-3103 for an unknown name, and E-3106 where `only` lacks what
+    one of it needs. `observer(pass name, kernel)` sees the kernel after each pass.
     """
     every = passes()
     check_order(every)
     order = every if only is None else [item for item in every if item.name in only]
-    if after is not None and after not in names():
-        raise CompileError(
-            [make("E-2001", None, f"there is no pass `{after}`", notes=[f"passes: {', '.join(names())}"])]
-        )
+    check_names([*(only or ()), *([after] if after is not None else [])])
     for kernel in module.kernels:
         if only is not None:
             _require(kernel, every, order)

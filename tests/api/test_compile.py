@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import croq
-from croq.compiler import Settings, load, pass_names
+from croq.compiler import pass_names
+from croq.settings import Settings
+from croq.texts import load
 from tests.conftest import ROOT
 
 SAXPY = ROOT / "tests/cases/saxpy.co"

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from croq.cli.app import app
 from croq.cli.reports import known_codes
-from croq.compiler import Settings
 from croq.diagnostics import Diagnostic
 from croq.kernel import check_file
+from croq.settings import Settings
 from croq.source import SourceFile
 from tests.conftest import ROOT
 

@@ -66,7 +66,7 @@ def test_all_public_names_exist():
 
 
 def test_time_is_measured_for_each_stage():
-    from croq.compiler import timed
+    from croq.stages import timed
 
     seconds: dict[str, float] = {}
     with pytest.raises(KeyError), timed(seconds, "parse"):

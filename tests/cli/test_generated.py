@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from croq.cli.app import app
-from croq.compiler import shipped_kernels
+from croq.texts import shipped_kernels
 from tests.conftest import ROOT
 
 

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 import croq
 from croq.cli.app import app
-from croq.compiler import Settings
 from croq.diagnostics import CompileError, LaunchError
 from croq.driver import errors, launch, watchdog
 from croq.driver.cache import cache_key
 from croq.driver.nvrtc import compile_ptx, prelude
 from croq.driver.watchdog import Hang, Record, Starved, Watchdog, decode, report, starved
 from croq.ir.objects import Kernel
+from croq.settings import Settings
 from tests.conftest import ROOT
 from tools import device_mutants, wrong_kernels
 

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from croq.compiler import Settings, compile_file
+from croq.compiler import compile_file
 from croq.diagnostics import Diagnostic, Sink
 from croq.ir.build import build
 from croq.ir.core import Op
@@ -28,6 +28,7 @@ from croq.ir.scalar import For
 from croq.kernel import check_file
 from croq.passes import pipeline
 from croq.sema import analyse
+from croq.settings import Settings
 from croq.simulate import SimulationFault, run
 from croq.source import SourceFile
 from croq.syntax import parse_program

@@ -26,7 +26,7 @@ ONE_ANSWERS = 3  # a seed: all threads of the consumer wait for a token, and one
 def test_shuffled_program_is_proved_and_right(seed: int) -> None:
     text = draw(seed)
     kernel = croq.compile(text, verify=False)
-    for found in judge(kernel.compilation):
+    for found in judge(kernel.compilation.module.kernels, kernel.compilation.written):
         assert found.proved, "\n".join([text, str(found), *(d.render() for d in found.diagnostics())])
     extent = 64 * (1 + seed % 4)
     rng = np.random.default_rng(seed)

@@ -9,7 +9,6 @@ import pytest
 import croq
 from croq.diagnostics import Diagnostic
 from croq.ir.printer import print_kernel
-from croq.protocol import _as_written
 from croq.verify import verify_protocol
 from croq.verify.remedies import remedy
 from tests.handshakes.wrong import WRONG
@@ -78,7 +77,7 @@ def test_a_trigger_is_missed_where_its_order_still_holds() -> None:
 def test_the_search_leaves_the_program_as_it_was() -> None:
     text, _ = WRONG["primed once too few"]
     made = croq.compile(text, verify=False).compilation
-    kernel = _as_written(made.model, made.module.kernels[0].name)
+    kernel = made.written(made.module.kernels[0].name)
     before = print_kernel(kernel)
     assert remedy(kernel) is not None
     assert print_kernel(kernel) == before

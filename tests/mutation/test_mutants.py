@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from croq.compiler import Compilation, Settings, compile_file
+from croq.compiler import compile_file
 from croq.diagnostics import CroqError
+from croq.settings import Settings
 from croq.source import SourceFile
+from croq.stages import Stages
 from tools.mutants import report
 from tools.mutants.baseline import Baseline, baseline_of, code
 from tools.mutants.check import examine
@@ -49,11 +51,11 @@ __co__ void relay(global s32 [R, 128] x, global s32 [R, 128] y) {
 
 
 @pytest.fixture(scope="module")
-def relay() -> Compilation:
+def relay() -> Stages:
     return compile_file(SourceFile("relay.co", RELAY), Settings.of())
 
 
-def _sources(compilation: Compilation) -> dict[str, str]:
+def _sources(compilation: Stages) -> dict[str, str]:
     mutants = source_mutants(compilation.program, "relay", "relay")
     return {m.mutant.id: apply_edits(RELAY, m.edits) for m in mutants}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from croq.compiler import load
 from croq.diagnostics import Sink
 from croq.emit import emit_cuda
 from croq.ir.build import build
@@ -17,6 +16,7 @@ from croq.ir.printer import print_module
 from croq.passes import pipeline
 from croq.sema import analyse
 from croq.syntax import parse_program
+from croq.texts import load
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 CHOSEN = [

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from croq.compiler import Settings, compile_file
+from croq.compiler import compile_file
 from croq.ir.objects import Kernel
+from croq.settings import Settings
 from croq.simulate import run
 from croq.simulate.dtypes import DTYPES
 from croq.simulate.explore import Exploration, choose_schedules, explore

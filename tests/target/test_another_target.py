@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from croq.compiler import Compilation, Settings, compile_file, load, resume
+from croq.compiler import compile_file, resume
 from croq.diagnostics import CompileError, Diagnostic, InternalError
 from croq.ir.hw import SetMaxNReg
 from croq.ir.parser import parse_kernel
 from croq.ir.printer import print_kernel
 from croq.ir.types import BYTES
 from croq.ir.verify import verify
+from croq.settings import Settings
 from croq.source import SourceFile
+from croq.stages import Stages
 from croq.target import TARGETS, cuda, fragments
 from croq.target.sm90 import SM_90A
 from croq.target.sm90.wgmma import K_BYTES, WGMMA
+from croq.texts import load
 from tests.conftest import ROOT
 
 SMALL = replace(
@@ -36,7 +39,7 @@ def _another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TARGETS, SMALL.name, SMALL)
 
 
-def compiled(program: str, arch: str = SMALL.name, **defines: int) -> Compilation:
+def compiled(program: str, arch: str = SMALL.name, **defines: int) -> Stages:
     """Never recalled: another test's target of this name may have been another one."""
     return compile_file(load(PROGRAMS / program), Settings.of(defines, arch=arch), lambda name, kernel: None)
 

@@ -6,12 +6,15 @@ import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from croq.compiler import Compilation, Settings, compile_file, load
+from croq.compiler import compile_file
 from croq.diagnostics import CroqError
 from croq.ir.objects import Kernel
 from croq.ir.printer import print_kernel
+from croq.settings import Settings
 from croq.simulate import STEP_LIMIT, SimulationFault, run
 from croq.simulate.dtypes import Array
+from croq.stages import Stages
+from croq.texts import load
 from croq.verify import Verdict, verify_protocol
 from tools.mutants.limits import Expired, limit
 from tools.mutants.lowered import LoweredMutant, lowered_mutants
@@ -28,7 +31,7 @@ class Baseline:
     """One kernel without a mutation. What it costs to know is worked out when it is first asked for."""
 
     subject: Subject
-    compilation: Compilation
+    compilation: Stages
 
     @property
     def name(self) -> str:
@@ -105,7 +108,7 @@ def baseline_of(name: str) -> Baseline:
     return Baseline(subject, compile_file(load(subject.path), Settings.of(subject.defines)))
 
 
-def of(compilation: Compilation, subject: Subject) -> Kernel:
+def of(compilation: Stages, subject: Subject) -> Kernel:
     """The kernel of the subject's function."""
     return compilation.functions[subject.kernel][0]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from croq.compiler import Settings, compile_file
+from croq.compiler import compile_file
 from croq.diagnostics import CompileError, InternalError
 from croq.ir.objects import Kernel
 from croq.ir.verify import verify
+from croq.settings import Settings
 from croq.source import SourceFile
 from croq.verify import Verdict, verify_protocol
 from tools.mutants.baseline import SECONDS, Baseline, code, of
