@@ -21,7 +21,7 @@ class Function:
     """`name`: in the IR; programs write two underscores before it. `cpp`: overloads of runtime/croq.cuh for both types.
 
     `vector`: of NumPy arrays or scalars of one type, which it keeps. `work`: instructions, by the pipe that they occupy
-    (croq/simulate/timeline_costs.py). `accuracy`: in f32; PTX ISA, and CUDA guide, "Mathematical Functions".
+    (croq/timelines/costs.py). `accuracy`: in f32; PTX ISA, and CUDA guide, "Mathematical Functions".
     """
 
     name: str
