@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from croq.ir.core import Op
 from croq.verify.faults import Fault, listed
-from croq.verify.program import Site
+from croq.verify.sites import Site
 
 if TYPE_CHECKING:
     from croq.verify.barriers import Bar, Barriers, Named

@@ -28,7 +28,7 @@ from croq.verify.barrier_faults import (
     unborn,
     unfenced_init,
 )
-from croq.verify.program import Site
+from croq.verify.sites import Site
 from croq.verify.state import Clock, Closing, Epoch, State, Warp
 from croq.verify.values import Scalar
 

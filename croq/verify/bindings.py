@@ -20,11 +20,12 @@ from croq.sema.symbolic import Dim
 from croq.verify import progressions as sets
 from croq.verify.intervals import type_range
 from croq.verify.leaves import Get, Leaf, Unsolved
-from croq.verify.program import Load, Program
+from croq.verify.program import Program
 from croq.verify.progressions import Domain
+from croq.verify.sites import Load
 from croq.verify.slicing import control_values
 from croq.verify.solve import FALSE, TRUE, Solver
-from croq.verify.state import Oracle, State
+from croq.verify.state import Oracle, State, Warp
 
 MOST_QUANTUM = 4096
 MOST_SYMBOL_VALUES = 16
@@ -338,8 +339,8 @@ class ChoosingOracle(Oracle):
         self.taken: list[int] = []
         self.widths: list[int] = []  # how many options each choice had
 
-    def choose(self, state: State, load: Load, key: tuple[Any, ...], scope: dict[str, Any]) -> int:
-        options = self._options(state, load, scope)
+    def choose(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp) -> int:
+        options = self._options(state, load, warp)
         position = len(self.taken)
         index = self.prefix[position] if position < len(self.prefix) else 0
         index = min(index, len(options) - 1)
@@ -347,9 +348,9 @@ class ChoosingOracle(Oracle):
         self.widths.append(len(options))
         return options[index]
 
-    def _options(self, state: State, load: Load, scope: dict[str, Any]) -> list[int]:
+    def _options(self, state: State, load: Load, warp: Warp) -> list[int]:
         leaf: Leaf = ("load", load.op.result)
-        names = self.bindings.program.names
+        slots = self.bindings.program.slots
 
         def get(other: Leaf) -> int:
             kind, name = other
@@ -357,7 +358,7 @@ class ChoosingOracle(Oracle):
                 return int(state.symbols[name])
             if kind == "block":
                 return state.place[name]
-            value = scope[names[name]]
+            value = warp.values[slots[name]]
             if not isinstance(value, int):
                 raise Unsolved
             return value

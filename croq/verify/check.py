@@ -15,10 +15,12 @@ from croq.target.cuda import MBARRIER_BYTES
 from croq.verify import hw, tile
 from croq.verify.assumptions import assumptions
 from croq.verify.bindings import Binding, Bindings, ChoosingOracle, size
+from croq.verify.coder import Level
 from croq.verify.decisions import Attempt, Decisions, Fresh, Goal
 from croq.verify.faults import Fault, Refine
 from croq.verify.machine import Machine
-from croq.verify.program import Decision, Level, Program
+from croq.verify.program import Program
+from croq.verify.sites import Decision
 from croq.verify.state import Oracle, initial_partition
 from croq.verify.timeline import timeline
 from croq.verify.values import TooLong, Undecided

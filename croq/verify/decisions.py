@@ -24,9 +24,10 @@ from croq.verify import progressions as sets
 from croq.verify.bindings import Binding, agreeing, agrees
 from croq.verify.intervals import Threads, type_range
 from croq.verify.leaves import Get, Leaf, Unsolved
-from croq.verify.program import Decision, Program, Sample
+from croq.verify.program import Program
 from croq.verify.progressions import FAR, Domain
 from croq.verify.relations import Relations
+from croq.verify.sites import Decision, Sample
 from croq.verify.solve import FALSE, TRUE, Solver
 
 MOST_ATTEMPTS = 8  # from one run
@@ -242,7 +243,7 @@ class Decisions:
             outer_of = outer
 
     def _getter(self, sample: Sample, goal: Goal) -> Get:
-        names, lanes = self.program.names, self.program.lanes
+        slots, lanes = self.program.slots, self.program.lanes
 
         def get(leaf: Leaf) -> int:
             kind, name = leaf
@@ -253,7 +254,7 @@ class Decisions:
             fixed = lanes.fixed(name)
             if fixed is not None:
                 return int(fixed[goal.warp * WARP + goal.lane])
-            found = sample.locals[names[name]]
+            found = sample.values[slots[name]]
             if isinstance(found, np.ndarray):
                 found = found[goal.lane].item()
             if not isinstance(found, int):

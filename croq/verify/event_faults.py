@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from croq.diagnostics import Diagnostic, make
 from croq.verify.faults import Fault
-from croq.verify.program import Site
+from croq.verify.sites import Site
 
 if TYPE_CHECKING:
     from croq.verify.state import Warp

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from croq.ir.objects import Buffer, Event, Fragment, View
 from croq.source import Span
 from croq.verify.faults import Fault
-from croq.verify.program import Program, Site
+from croq.verify.program import Program
+from croq.verify.sites import Site
 
 if TYPE_CHECKING:
     from croq.verify.memory import Access, Memory, Tile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from croq.source import Span
 
 if TYPE_CHECKING:
-    from croq.verify.program import Site
+    from croq.verify.sites import Site
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from croq.verify.program import Site
+from croq.verify.sites import Site
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
 from croq.ir import hw
@@ -11,71 +11,74 @@ from croq.ir.dispatch import lowered
 from croq.ir.objects import FragRef, Matrix, Start, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import BYTES
+from croq.verify.coder import Coder, Level, Translator, every_warpgroup, global_load, rules, thread_bit
 from croq.verify.fragments import MapOp, called, flush, shared_accesses
 from croq.verify.machine import Machine
-from croq.verify.program import Coder, Level, Translator, every_warpgroup, global_load, rules, thread_bit
 from croq.verify.slicing import is_shared
+from croq.verify.state import Warp
+from croq.verify.tensor import Operand
 
 
-def _elect(coder: Coder, op: hw.Elect, mask: str) -> None:
+def do(coder: Coder, step: Callable[[Machine, Warp, int], object]) -> None:
+    coder.do(step)
+
+
+def _elect(coder: Coder, op: hw.Elect) -> None:
     threads = coder.program.warps * 32
     if op.scope == "set":
         assert op.thread is not None
-        row = thread_bit(op.thread, threads)
-        coder.narrowed(coder.constant(("thread", op.thread), row), op.body, mask)
+        coder.narrowed(coder.by_thread(thread_bit(op.thread, threads)), op.body)
     elif op.scope == "warpgroup":
-        coder.narrowed(coder.constant("warpgroup", every_warpgroup(threads)), op.body, mask)
+        coder.narrowed(coder.by_thread(every_warpgroup(threads)), op.body)
     else:
-        coder.line(f"S.warp_sync(W, {mask})")
-        coder.narrowed("1", op.body, mask)
+        _warp_sync(coder, op)
+        coder.narrowed(lambda s, w: 1, op.body)
 
 
 # ------------------------------------------------------------------------------------------------------------- barriers
-def _init(coder: Coder, op: hw.MbarrierInit, mask: str) -> None:
-    coder.line(f"S.init(W, {mask}, {coder.site(op, 'init', event=op.event, count=op.count)})")
+def _init(coder: Coder, op: hw.MbarrierInit) -> None:
+    site = coder.site(op, "init", event=op.event, count=op.count)
+    do(coder, lambda s, w, m: s.init(w, m, site))
 
 
-def _init_fence(coder: Coder, op: hw.MbarrierInitFence, mask: str) -> None:
-    coder.line(f"S.init_fence(W, {mask}, {coder.site(op, 'fence')})")
+def _init_fence(coder: Coder, op: hw.MbarrierInitFence) -> None:
+    site = coder.site(op, "fence")
+    do(coder, lambda s, w, m: s.init_fence(w, m, site))
 
 
-def _arrive(coder: Coder, op: hw.MbarrierArrive, mask: str) -> None:
-    coder.line(f"S.arrive(W, {mask}, {coder.site(op, 'arrive', event=op.event)}, {coder.value(op.slot)})")
+def _arrive(coder: Coder, op: hw.MbarrierArrive | hw.MbarrierExpectTx) -> None:
+    site, slot = coder.site(op, "arrive", event=op.event), coder.value(op.slot)
+    size = op.bytes if isinstance(op, hw.MbarrierExpectTx) else 0
+    do(coder, lambda s, w, m: s.arrive(w, m, site, slot(s, w), size))
 
 
-def _expect(coder: Coder, op: hw.MbarrierExpectTx, mask: str) -> None:
-    site = coder.site(op, "arrive", event=op.event)
-    coder.line(f"S.arrive(W, {mask}, {site}, {coder.value(op.slot)}, {op.bytes})")
+def _wait(coder: Coder, op: hw.MbarrierWait) -> None:
+    site, slot, parity = coder.site(op, "wait", event=op.event), coder.value(op.slot), coder.value(op.parity)
+    coder.wait(lambda s, w, m: s.wait(w, m, site, slot(s, w), parity(s, w)))
 
 
-def _wait(coder: Coder, op: hw.MbarrierWait, mask: str) -> None:
-    site = coder.site(op, "wait", event=op.event)
-    coder.line(f"while S.wait(W, {mask}, {site}, {coder.value(op.slot)}, {coder.value(op.parity)}): yield")
-
-
-def _named_sync(coder: Coder, op: hw.NamedBarrierSync, mask: str) -> None:
+def _named_sync(coder: Coder, op: hw.NamedBarrierSync) -> None:
     site = coder.site(op, "wait" if op.event else "sync", event=op.event, barrier=op.barrier)
-    coder.line(f"S.bar_sync(W, {mask}, {site}, {op.barrier}, {op.count})")
-    coder.line("while W.held: yield")
+    coder.meet(lambda s, w, m: s.bar_sync(w, m, site, op.barrier, op.count))
 
 
-def _named_arrive(coder: Coder, op: hw.NamedBarrierArrive, mask: str) -> None:
+def _named_arrive(coder: Coder, op: hw.NamedBarrierArrive) -> None:
     site = coder.site(op, "arrive", event=op.event, barrier=op.barrier)
-    coder.line(f"S.bar_arrive(W, {mask}, {site}, {op.barrier}, {op.count})")
+    do(coder, lambda s, w, m: s.bar_arrive(w, m, site, op.barrier, op.count))
 
 
-def _cta_sync(coder: Coder, op: hw.CtaSync, mask: str) -> None:
-    site = coder.site(op, "sync")
-    coder.line(f"S.bar_sync(W, {mask}, {site}, 0, {coder.program.warps * 32})")
-    coder.line("while W.held: yield")
+def _cta_sync(coder: Coder, op: hw.CtaSync) -> None:
+    site, threads = coder.site(op, "sync"), coder.program.warps * 32
+    coder.meet(lambda s, w, m: s.bar_sync(w, m, site, 0, threads))
 
 
-def _warp_sync(coder: Coder, op: hw.WarpSync, mask: str) -> None:
-    coder.line(f"S.warp_sync(W, {mask})")
+def _warp_sync(coder: Coder, op: Op) -> None:
+    do(coder, lambda s, w, m: s.warp_sync(w, m))
 
 
-def _proxy_fence(coder: Coder, op: hw.ProxyFence, mask: str) -> None:
-    coder.line(f"S.proxy_fence(W, {mask}, {coder.site(op, 'fence')})")
+def _proxy_fence(coder: Coder, op: hw.ProxyFence) -> None:
+    site = coder.site(op, "fence")
+    do(coder, lambda s, w, m: s.proxy_fence(w, m, site))
 
 
 # ---------------------------------------------------------------------------------------------------------- copy engine
@@ -84,117 +87,122 @@ def _bytes(view: View) -> int | None:
     return prod([BYTES[view.root.type], *(n for n in shape if n is not None)]) if None not in shape else None
 
 
-def _load(coder: Coder, op: hw.BulkTensorLoad, mask: str) -> None:
+def _load(coder: Coder, op: hw.BulkTensorLoad) -> None:
     view = op.dest
     size = _bytes(view)
     if size is None:  # boxes have the extents that the host encodes
         coder.unruled(op)
         return
     site = coder.site(op, "load", view=view, event=op.event, bytes=size, start=op.start, map=op.map)
-    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, {coder.tuple_of(op.start.terms)}"
-    coder.line(f"S.load_tile(W, {mask}, {site}, {place}, {coder.value(op.slot)})")
+    slot, starts, terms = coder.value(view.slot), coder.tuple_of(view.offsets), coder.tuple_of(op.start.terms)
+    phase = coder.value(op.slot)
+    do(coder, lambda s, w, m: s.load_tile(w, m, site, slot(s, w), starts(s, w), terms(s, w), phase(s, w)))
 
 
-def _store(coder: Coder, op: hw.BulkTensorStore, mask: str) -> None:
+def _store(coder: Coder, op: hw.BulkTensorStore) -> None:
     view = op.source
     size = _bytes(view)
     if size is None:
         coder.unruled(op)
         return
     site = coder.site(op, "store", view=view, bytes=size, start=op.start, map=op.map)
-    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}, {coder.tuple_of(op.start.terms)}"
-    coder.line(f"S.store_tile(W, {mask}, {site}, {place})")
+    slot, starts, terms = coder.value(view.slot), coder.tuple_of(view.offsets), coder.tuple_of(op.start.terms)
+    do(coder, lambda s, w, m: s.store_tile(w, m, site, slot(s, w), starts(s, w), terms(s, w)))
 
 
-def _bulk_commit(coder: Coder, op: hw.BulkCommit, mask: str) -> None:
-    coder.line(f"S.bulk_commit(W, {mask})")
+def _bulk_commit(coder: Coder, op: hw.BulkCommit) -> None:
+    do(coder, lambda s, w, m: s.bulk_commit(w, m))
 
 
-def _bulk_wait(coder: Coder, op: hw.BulkWait, mask: str) -> None:
-    coder.line(f"S.bulk_wait(W, {mask}, {coder.site(op, 'bulk wait')}, {op.depth})")
+def _bulk_wait(coder: Coder, op: hw.BulkWait) -> None:
+    site = coder.site(op, "bulk wait")
+    do(coder, lambda s, w, m: s.bulk_wait(w, m, site, op.depth))
 
 
-def _copy(coder: Coder, op: hw.CopyTile, mask: str) -> None:
+def _copy(coder: Coder, op: hw.CopyTile) -> None:
     for view, write in ((op.source, False), (op.dest, True)):
         if is_shared(view):
-            together(coder, op, view, write, "copy", mask)
+            together(coder, op, view, write, "copy")
 
 
-def _fill(coder: Coder, op: hw.FillTile, mask: str) -> None:
+def _fill(coder: Coder, op: hw.FillTile) -> None:
     if is_shared(op.dest):
-        together(coder, op, op.dest, True, "fill", mask)
+        together(coder, op, op.dest, True, "fill")
 
 
-def together(coder: Coder, op: Op, view: View, write: bool, kind: str, mask: str) -> None:
+def together(coder: Coder, op: Op, view: View, write: bool, kind: str) -> None:
     every = kind == "fill" and view.slot is None  # a fill without a slot is of all of them
     site = coder.site(op, kind, view=view, write=write, together=True, all=every)
-    coder.line(f"S.together_tile(W, {mask}, {site}, {coder.value(view.slot)}, {coder.tuple_of(view.offsets)})")
+    slot, starts = coder.value(view.slot), coder.tuple_of(view.offsets)
+    do(coder, lambda s, w, m: s.together_tile(w, m, site, slot(s, w), starts(s, w)))
 
 
 # --------------------------------------------------------------------------------------------------------- tensor cores
-def _wgmma_fence(coder: Coder, op: hw.WgmmaFence, mask: str) -> None:
-    coder.line(f"S.wgmma_fence(W, {mask}, {coder.site(op, 'fence')})")
+def _wgmma_fence(coder: Coder, op: hw.WgmmaFence) -> None:
+    site = coder.site(op, "fence")
+    do(coder, lambda s, w, m: s.wgmma_fence(w, m, site))
 
 
-def _wgmma(coder: Coder, op: hw.WgmmaIssue, mask: str) -> None:
-    in_registers = isinstance(op.a, FragRef)
-    frag = op.a.frag if isinstance(op.a, FragRef) else None
-    a = None if in_registers else op.a
+def _wgmma(coder: Coder, op: hw.WgmmaIssue) -> None:
+    frag, a = (op.a.frag, None) if isinstance(op.a, FragRef) else (None, op.a)
     site = coder.site(op, "mma", acc=op.acc.frag, frag=frag, a=a, b=op.b, accumulate=op.accumulate)
-    places = [_operand(coder, view, matrix) for view, matrix in ((op.a, op.a_matrix), (op.b, op.b_matrix))]
-    coder.line(f"S.wgmma_issue(W, {mask}, {site}, {coder.value(op.acc.slot)}, {', '.join(places)})")
+    slot, left, right = coder.value(op.acc.slot), _operand(coder, op.a, op.a_matrix), _operand(coder, op.b, op.b_matrix)
+    do(coder, lambda s, w, m: s.wgmma_issue(w, m, site, slot(s, w), left(s, w), right(s, w)))
 
 
-def _operand(coder: Coder, operand: View | FragRef, matrix: Matrix | None) -> str:
+def _operand(coder: Coder, operand: View | FragRef, matrix: Matrix | None) -> Callable[[Machine, Warp], Operand]:
     """Slot, place, and what its descriptors are computed from."""
-    starts = coder.tuple_of(operand.offsets) if isinstance(operand, View) else "()"
-    made = (coder.tuple_of(matrix.start.terms), coder.value(matrix.first)) if matrix is not None else ("()", "0")
-    return f"({coder.value(operand.slot)}, {starts}, {', '.join(made)})"
+    slot, starts = coder.value(operand.slot), coder.tuple_of(operand.offsets if isinstance(operand, View) else ())
+    terms = coder.tuple_of(matrix.start.terms if matrix is not None else ())
+    first = coder.value(matrix.first if matrix is not None else 0)
+    return lambda s, w: (slot(s, w), starts(s, w), terms(s, w), first(s, w))
 
 
-def _wgmma_commit(coder: Coder, op: hw.WgmmaCommit, mask: str) -> None:
-    coder.line(f"S.wgmma_commit(W, {mask}, {coder.site(op, 'commit')})")
+def _wgmma_commit(coder: Coder, op: hw.WgmmaCommit) -> None:
+    site = coder.site(op, "commit")
+    do(coder, lambda s, w, m: s.wgmma_commit(w, m, site))
 
 
-def _wgmma_wait(coder: Coder, op: hw.WgmmaWait, mask: str) -> None:
-    coder.line(f"S.wgmma_wait(W, {mask}, {coder.site(op, 'mma wait')}, {op.depth})")
+def _wgmma_wait(coder: Coder, op: hw.WgmmaWait) -> None:
+    site = coder.site(op, "mma wait")
+    do(coder, lambda s, w, m: s.wgmma_wait(w, m, site, op.depth))
 
 
-def _setmaxnreg(coder: Coder, op: hw.SetMaxNReg, mask: str) -> None:
-    coder.line(f"S.collective(W, {mask}, {coder.site(op, 'setmaxnreg')})")
+def _setmaxnreg(coder: Coder, op: hw.SetMaxNReg) -> None:
+    site = coder.site(op, "setmaxnreg")
+    do(coder, lambda s, w, m: s.collective(w, m, site))
 
 
 # ------------------------------------------------------------------------------------------------------------- elements
-def reg_store(coder: Coder, op: hw.RegStore, mask: str) -> None:
+def reg_store(coder: Coder, op: hw.RegStore) -> None:
     if is_shared(op.dest):
-        coder.flush(mask)
-        layout = op.frag.frag.layout
-        site = coder.site(op, "fragment", view=op.dest, write=True, layout=layout)
-        coder.line(
-            f"S.fragment_tile(W, {mask}, {site}, {coder.value(op.dest.slot)}, {coder.tuple_of(op.dest.offsets)})"
-        )
+        coder.flush()
+        site = coder.site(op, "fragment", view=op.dest, write=True, layout=op.frag.frag.layout)
+        slot, starts = coder.value(op.dest.slot), coder.tuple_of(op.dest.offsets)
+        do(coder, lambda s, w, m: s.fragment_tile(w, m, site, slot(s, w), starts(s, w)))
 
 
-def element(coder: Coder, op: LoadElement | StoreElement, mask: str) -> None:
+def element(coder: Coder, op: LoadElement | StoreElement) -> None:
     if is_shared(op.view):
         site = coder.site(op, "element", view=op.view, write=isinstance(op, StoreElement))
-        at = coder.coordinates(op.view, op.indices)
-        coder.line(f"S.element(W, {mask}, {site}, {coder.value(op.view.slot)}, {at})")
+        slot, at = coder.value(op.view.slot), coder.coordinates(op.view, op.indices)
+        do(coder, lambda s, w, m: s.element(w, m, site, slot(s, w), at(s, w)))
     elif isinstance(op, LoadElement):
-        global_load(coder, op, mask)
+        global_load(coder, op)
 
 
-def call(coder: Coder, op: Call, mask: str) -> None:
-    coder.flush(mask)
-    called(coder, op, mask)
+def call(coder: Coder, op: Call) -> None:
+    coder.flush()
+    called(coder, op)
     for view in op.args:
         if isinstance(view, View) and is_shared(view):
             for write in (False, True):
-                together(coder, op, view, write, "call", mask)
+                together(coder, op, view, write, "call")
 
 
-def cpp(coder: Coder, op: Cpp, mask: str) -> None:
-    coder.line(f"S.opaque({coder.site(op, 'c++')})")
+def cpp(coder: Coder, op: Cpp) -> None:
+    site = coder.site(op, "c++")
+    do(coder, lambda s, w, m: s.opaque(site))
 
 
 def operands(op: Op) -> Iterable[Value]:
@@ -228,7 +236,7 @@ RULES: dict[type[Op], Translator] = {
     hw.MbarrierInit: _init,
     hw.MbarrierInitFence: _init_fence,
     hw.MbarrierArrive: _arrive,
-    hw.MbarrierExpectTx: _expect,
+    hw.MbarrierExpectTx: _arrive,
     hw.MbarrierWait: _wait,
     hw.NamedBarrierSync: _named_sync,
     hw.NamedBarrierArrive: _named_arrive,

@@ -10,7 +10,8 @@ from croq.target.cuda import WARP
 from croq.verify.barrier_faults import deadlock, partial
 from croq.verify.device_text import Nature
 from croq.verify.explain import outside
-from croq.verify.program import Program, Site
+from croq.verify.program import Program
+from croq.verify.sites import Site
 from croq.verify.state import Oracle, Warp
 from croq.verify.tensor import Tensor
 from croq.verify.values import Scalar, Undecided, flags
@@ -34,9 +35,9 @@ class Machine(Tensor):
         self.start_clocks()
 
     def execute(self) -> None:
-        follow = self.program.function
         for warp in self.warps:
-            warp.run = follow(self, warp, warp.base, self.program.constants[warp.index])
+            warp.values = [None] * self.program.size
+            warp.run = self.program.follow(self, warp, warp.base)
             self.ready.append(warp)
         while self.ready:
             warp = self.pick()

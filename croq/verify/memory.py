@@ -26,8 +26,8 @@ from croq.target import swizzle
 from croq.target.cuda import WARP
 from croq.verify.barriers import Barriers
 from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
-from croq.verify.program import Site
 from croq.verify.regions import Regions
+from croq.verify.sites import Site
 from croq.verify.state import Epoch, Warp
 from croq.verify.values import Scalar, flags, lanes
 

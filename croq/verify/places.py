@@ -13,21 +13,23 @@ from croq.ir import scalar
 from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Event, EventRef, View
 from croq.verify.slicing import is_shared
+from croq.verify.values import Scalar, land
 
 if TYPE_CHECKING:
-    from croq.verify.program import Coder
+    from croq.verify.coder import Coder, Get
+    from croq.verify.state import State, Warp
 
 Part = Value | int | None
 Place = tuple[list[Part], int, int]  # the sum of parts, the extent there, and the size of what it lies in
 MOST_SLOTS = 8
 
 
-def decide_places(coder: Coder, op: Op, mask: str) -> None:
+def decide_places(coder: Coder, op: Op) -> None:
     for parts, extent, size in _places(op):
-        _inside(coder, op, parts, size - extent, mask)
+        _inside(coder, op, parts, size - extent)
     for slot, slots in _slots(op):
-        _inside(coder, op, [slot], slots - 1, mask)
-        _each(coder, op, slot, slots, mask)
+        _inside(coder, op, [slot], slots - 1)
+        _each(coder, op, slot, slots)
 
 
 def _slots(op: Op) -> Iterator[tuple[Part, int]]:
@@ -58,7 +60,7 @@ def _places(op: Op) -> Iterator[Place]:
             yield [offset, index.get(d)], 1 if element else view.extents[d].known or 1, size
 
 
-def _inside(coder: Coder, op: Op, parts: list[Part], most: int, mask: str) -> None:
+def _inside(coder: Coder, op: Op, parts: list[Part], most: int) -> None:
     """Whether the sum lies in 0 .. `most`."""
     values = [part for part in parts if isinstance(part, Value)]
     constant = sum(part for part in parts if isinstance(part, int))
@@ -72,11 +74,16 @@ def _inside(coder: Coder, op: Op, parts: list[Part], most: int, mask: str) -> No
     below = coder.made("ge", total, coder.number(-constant), "bool")
     above = coder.made("le", total, coder.number(most - constant), "bool")
     inside = coder.made("land", below, above, "bool")
-    text = " + ".join([str(constant), *(coder.value(value) for value in values)])
-    coder.decide(op, inside, "place", f"land({text} >= 0, {text} <= {most})", mask)
+    gets = [coder.value(value) for value in values]
+
+    def is_inside(s: State, w: Warp) -> Scalar:
+        at = constant + sum(get(s, w) for get in gets)
+        return land(at >= 0, at <= most)
+
+    coder.decide(op, inside, "place", is_inside)
 
 
-def _each(coder: Coder, op: Op, slot: Part, slots: int, mask: str) -> None:
+def _each(coder: Coder, op: Op, slot: Part, slots: int) -> None:
     """The slots that inputs, not loops, choose among."""
     if not isinstance(slot, Value) or not 1 < slots <= MOST_SLOTS:
         return
@@ -84,4 +91,8 @@ def _each(coder: Coder, op: Op, slot: Part, slots: int, mask: str) -> None:
         return
     for number in range(slots):
         chosen = coder.made("eq", slot, coder.number(number), "bool")
-        coder.decide(op, chosen, "slot", f"{coder.value(slot)} == {number}", mask)
+        coder.decide(op, chosen, "slot", _equals(coder.value(slot), number))
+
+
+def _equals(get: Get, number: int) -> Get:
+    return lambda s, w: get(s, w) == number

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable
-from inspect import getgeneratorlocals
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from croq.ir.objects import Buffer, Event, Param
 from croq.target.cuda import WARP
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
-from croq.verify.program import MOST_SAMPLES, Decision, Load, Loop, Program, Sample, Site
+from croq.verify.program import Program
 from croq.verify.regions import Regions
+from croq.verify.sites import MOST_SAMPLES, Decision, Load, Loop, Sample, Site
 from croq.verify.values import FULL, UNKNOWN, Scalar, TooLong, Undecided, flags, split
 
 FUEL = 200_000  # iterations of all loops of a run
@@ -41,7 +42,7 @@ class Warp:
         self.base = base  # the lanes that exist
         self.classes = classes  # (lane mask, agent)
         self.by_mask: dict[int, tuple[int, ...]] = {}
-        self.run: Generator[None, None, None] | None = None
+        self.run: Generator[None, None, object] | None = None
         self.held = False  # inside a named barrier
         self.blocked: tuple[Site, str] | None = None  # what it waits for
         self.synced = 0  # how often all its lanes have synchronised
@@ -54,6 +55,8 @@ class Warp:
         self.trace: list[Site] = []  # warpgroup collectives
         self.reads: dict[Value, Any] = {}  # where each scalar of global memory was read last
         self.paths: dict[Any, int] = {}  # tile level: generations of waits without an order
+        self.values: list[Scalar] = []  # what is followed of its own (croq/verify/coder.py)
+        self.loop_masks: list[int] = []  # the lanes in each loop around
         self.done = False
 
 
@@ -119,8 +122,7 @@ class State:
         return found
 
     def join(self, agent: int, other: Clock) -> None:
-        own = self.vc[agent]
-        self.vc[agent] = [a if a > b else b for a, b in zip(own, other, strict=True)]
+        self.vc[agent] = _later(self.vc[agent], other)
 
     def who(self, agent: int) -> str:
         """The threads of an agent, in words."""
@@ -141,7 +143,8 @@ class State:
         clock[self.half + agent] += 1
 
     def merged(self, clocks: Iterable[Clock]) -> Clock:
-        return list(map(max, *both)) if len(both := list(clocks)) > 1 else list(both[0])
+        first, *rest = clocks
+        return reduce(_later, rest, list(first))
 
     def wake(self, warp: Warp) -> None:
         warp.blocked = None
@@ -163,7 +166,7 @@ class State:
             clock[self.half + component] = known
         return known
 
-    # ------------------------------------------------------------------------------------- called by generated code
+    # ------------------------------------------------------------------------------------- what its steps call
     def tick(self) -> None:
         self.fuel -= 1
         if self.fuel < 0:
@@ -210,7 +213,7 @@ class State:
         if mask != loop_mask:
             raise Undecided("lanes of a warp leave this loop at different times", site.op)
 
-    def load(self, load: Load, warp: Warp, mask: int, at: tuple[Scalar, ...], scope: dict[str, Any]) -> Scalar:
+    def load(self, load: Load, warp: Warp, mask: int, at: tuple[Scalar, ...]) -> Scalar:
         """A scalar of global memory: any value, but the same for all who read it."""
         if any(x is UNKNOWN for x in at):
             return UNKNOWN
@@ -221,10 +224,10 @@ class State:
             keys = [(param.name, *(int(c[lane]) for c in columns)) for lane in range(WARP)]
             warp.reads[load.op.result] = keys
             return np.array(
-                [self.oracle.value(self, load, key, scope) if mask >> n & 1 else 0 for n, key in enumerate(keys)]
+                [self.oracle.value(self, load, key, warp) if mask >> n & 1 else 0 for n, key in enumerate(keys)]
             )
         warp.reads[load.op.result] = (param.name, *map(int, at))
-        return self.oracle.value(self, load, (param.name, *map(int, at)), scope)
+        return self.oracle.value(self, load, (param.name, *map(int, at)), warp)
 
     def decide(self, decision: Decision, warp: Warp, mask: int, value: Scalar) -> None:
         """Take down which sides are taken by whom, and where the warp stood when lanes took only one of them."""
@@ -246,10 +249,9 @@ class State:
         for sample in samples:
             known |= sample.lanes
         if taking & ~known or (len(samples) < MOST_SAMPLES and not again):
-            assert warp.run is not None
             place = (self.place[0], self.place[1], self.place[2])
-            scope = getgeneratorlocals(warp.run)
-            samples.append(Sample(self.sizes, place, self.oracle.values, scope, dict(warp.reads), taking))
+            values = list(warp.values)
+            samples.append(Sample(self.sizes, place, self.oracle.values, values, dict(warp.reads), taking))
 
     def number(self, value: Scalar, agent: int, what: str, op: Op) -> int:
         """The one value that the lanes of an agent have."""
@@ -298,15 +300,20 @@ class Oracle:
     def __init__(self) -> None:
         self.values: dict[tuple[Any, ...], int] = {}
 
-    def value(self, state: State, load: Load, key: tuple[Any, ...], scope: dict[str, Any]) -> int:
+    def value(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp) -> int:
         if key not in self.values:
-            self.values[key] = self.choose(state, load, key, scope)
+            self.values[key] = self.choose(state, load, key, warp)
         return self.values[key]
 
-    def choose(self, state: State, load: Load, key: tuple[Any, ...], scope: dict[str, Any]) -> int:
+    def choose(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp) -> int:
         return 0
 
 
 def initial_partition(threads: int) -> list[list[int]]:
     """One group of lanes a warp: those that exist."""
     return [[(1 << min(WARP, threads - first)) - 1 & FULL] for first in range(0, threads, WARP)]
+
+
+def _later(a: Clock, b: Clock) -> Clock:
+    """All that either knows. A comprehension is three times as fast as `map(max, ..)`, and clocks are joined all along."""
+    return [x if x > y else y for x, y in zip(a, b, strict=False)]  # of one length; `strict` costs a fifth

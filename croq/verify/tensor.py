@@ -31,7 +31,7 @@ from croq.verify.explain import (
     unset_fragment,
 )
 from croq.verify.memory import Access, Memory, Tile
-from croq.verify.program import Site
+from croq.verify.sites import Site
 from croq.verify.state import Warp
 from croq.verify.values import Scalar
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from croq.ir import hw, tile
 from croq.ir.core import Op, Value
@@ -10,25 +10,35 @@ from croq.ir.hw import Section
 from croq.ir.objects import EventRef, FragRef, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import ThreadSet
+from croq.verify.coder import Coder, Get, Level, Translator, rules, thread_bit
 from croq.verify.fragments import flush
 from croq.verify.hw import RULES as HW
 from croq.verify.hw import call, cpp, element, places, together
-from croq.verify.program import Coder, Level, Translator, rules, thread_bit
+from croq.verify.sites import Site
 from croq.verify.slicing import is_shared
+from croq.verify.state import Warp
 from croq.verify.tile_machine import TileMachine, groups_of
 
 
-def _threads(coder: Coder, op: Op, mask: str) -> ThreadSet | None:
+def do(coder: Coder, step: Callable[[TileMachine, Warp, int], object]) -> None:
+    coder.do(step)
+
+
+def wait(coder: Coder, ask: Callable[[TileMachine, Warp, int], object]) -> None:
+    coder.wait(ask)
+
+
+def _threads(coder: Coder, op: Op) -> ThreadSet | None:
     if op.threads is None or not len(op.threads):
-        coder.line(f"S.unknown_threads({coder.site(op, 'threads')})")
+        site = coder.site(op, "threads")
+        do(coder, lambda s, w, m: s.unknown_threads(site))
         return None
     return op.threads
 
 
-def _meet(coder: Coder, op: Op, mask: str, groups: tuple[ThreadSet, ...], door: str) -> None:
+def _meet(coder: Coder, op: Op, groups: tuple[ThreadSet, ...], door: str) -> None:
     site = coder.site(op, "sync")
-    coder.line(f"S.meet(W, {mask}, {site}, {door!r}, {coder.name_global('t', groups)})")
-    coder.line("while W.held: yield")
+    coder.meet(lambda s, w, m: s.meet(w, m, site, door, groups))
 
 
 def _groups(coder: Coder, threads: ThreadSet, values: Iterable[Value]) -> tuple[ThreadSet, ...]:
@@ -44,55 +54,77 @@ def _path(coder: Coder, op: Op) -> object:
     return next((o for o in coder.slice.around[op] if isinstance(o, Section) and o.role), None)
 
 
-def _event_site(coder: Coder, op: Op, ref: EventRef, kind: str) -> tuple[str, str]:
+def _event_site(coder: Coder, op: Op, ref: EventRef, kind: str) -> tuple[Site, Get, Get]:
     site = coder.site(op, kind, event=ref.event, ordered=ref.order is not None, path=_path(coder, op))
-    return site, f"{coder.value(ref.slot)}, {coder.value(ref.order)}"
+    return site, coder.value(ref.slot), coder.value(ref.order)
 
 
-def _wait(coder: Coder, op: tile.EventWait, mask: str) -> None:
+def _wait(coder: Coder, op: tile.EventWait) -> None:
     for ref in op.refs:
-        site, place = _event_site(coder, op, ref, "wait")
-        coder.line(f"while S.event_wait(W, {mask}, {site}, {place}): yield")
+        _wait_one(coder, *_event_site(coder, op, ref, "wait"))
 
 
-def _trigger(coder: Coder, op: tile.EventTrigger, mask: str) -> None:
-    if op.after:
-        threads = _threads(coder, op, mask)
+def _wait_one(coder: Coder, site: Site, slot: Get, order: Get) -> None:
+    wait(coder, lambda s, w, m: s.event_wait(w, m, site, slot(s, w), order(s, w)))
+
+
+def _trigger(coder: Coder, op: tile.EventTrigger) -> None:
+    for ref in op.refs:
+        threads = _threads(coder, op)
         if threads is None:
             return
-        futures = ", ".join(coder.value(f) for f in op.after)
-        leader = coder.constant(("thread", threads.first), thread_bit(threads.first, coder.program.warps * 32))
-        inner = coder.new("m")
-        coder.line(f"{inner} = {mask} & {leader}")
-        for ref in op.refs:
-            site, place = _event_site(coder, op, ref, "arrive")
-            coder.line(f"if {inner}: S.event_after(W, {inner}, {site}, {place}, {futures})")
-        return
-    for ref in op.refs:
-        if _threads(coder, op, mask) is None:
-            return
-        site, place = _event_site(coder, op, ref, "arrive")
-        coder.line(f"S.event_trigger(W, {mask}, {site}, {place})")
+        if op.after:
+            _complete(coder, op, threads.first, *_event_site(coder, op, ref, "arrive"))
+        else:
+            _trigger_one(coder, *_event_site(coder, op, ref, "arrive"))
 
 
-def _future_wait(coder: Coder, op: tile.FutureWait, mask: str) -> None:
+def _trigger_one(coder: Coder, site: Site, slot: Get, order: Get) -> None:
+    do(coder, lambda s, w, m: s.event_trigger(w, m, site, slot(s, w), order(s, w)))
+
+
+def _leader(coder: Coder, thread: int) -> Get:
+    return coder.by_thread(thread_bit(thread, coder.program.warps * 32))
+
+
+def _complete(coder: Coder, op: tile.EventTrigger, first: int, site: Site, slot: Get, order: Get) -> None:
+    """One thread binds the loads to the event."""
+    leader, futures = _leader(coder, first), coder.tuple_of(op.after)
+
+    def step(s: TileMachine, w: Warp, m: int) -> None:
+        inner = m & leader(s, w)
+        if inner:
+            s.event_after(w, inner, site, slot(s, w), order(s, w), *futures(s, w))
+
+    do(coder, step)
+
+
+def _future_wait(coder: Coder, op: tile.FutureWait) -> None:
     for future in op.futures:
         producer = coder.slice.definition.get(future)
         if isinstance(producer, tile.Mma):
-            site = coder.site(op, "mma wait")
-            if op.threads is not None:
-                _meet(coder, op, mask, op.threads.warpgroups(), "wait")
-            coder.line(f"S.mma_wait(W, {mask}, {site}, {coder.value(future)})")
-            if op.threads is not None:
-                _meet(coder, op, mask, op.threads.warpgroups(), "done")
+            _wait_for_mma(coder, op, coder.value(future))
         else:
-            site = coder.site(op, "move wait")
-            coder.line(f"while S.land_future(W, {mask}, {site}, {coder.value(future)}): yield")
+            _land(coder, op, coder.value(future))
+
+
+def _land(coder: Coder, op: tile.FutureWait, future: Get) -> None:
+    site = coder.site(op, "move wait")
+    wait(coder, lambda s, w, m: s.land_future(w, m, site, future(s, w)))
+
+
+def _wait_for_mma(coder: Coder, op: tile.FutureWait, future: Get) -> None:
+    site = coder.site(op, "mma wait")
+    if op.threads is not None:
+        _meet(coder, op, op.threads.warpgroups(), "wait")
+    do(coder, lambda s, w, m: s.mma_wait(w, m, site, future(s, w)))
+    if op.threads is not None:
+        _meet(coder, op, op.threads.warpgroups(), "done")
 
 
 # -------------------------------------------------------------------------------------------------------------- moves
-def _move(coder: Coder, op: tile.Move, mask: str) -> None:
-    threads = _threads(coder, op, mask)
+def _move(coder: Coder, op: tile.Move) -> None:
+    threads = _threads(coder, op)
     if threads is None:
         return
     kind = {tile.TmaLoad: "load", tile.TmaStore: "store"}.get(type(op), "copy")
@@ -102,81 +134,81 @@ def _move(coder: Coder, op: tile.Move, mask: str) -> None:
             coder.unruled(op)
             return
         ((view, write),) = sides
-        _launch(coder, op, threads, view, write, kind, mask)
+        _launch(coder, op, op.future, threads, coder.site(op, kind, view=view, write=write, flies=True))
         return
     groups = _groups(coder, threads, [*op.source.values(), *op.dest.values()])
-    _meet(coder, op, mask, groups, "in")
+    _meet(coder, op, groups, "in")
     for view, write in sides:
-        together(coder, op, view, write, kind, mask)
-    _meet(coder, op, mask, groups, "out")
+        together(coder, op, view, write, kind)
+    _meet(coder, op, groups, "out")
 
 
-def _launch(
-    coder: Coder,
-    op: tile.Move,
-    threads: ThreadSet,
-    view: View,
-    write: bool,
-    kind: str,
-    mask: str,
-) -> None:
-    assert op.future is not None
-    site = coder.site(op, kind, view=view, write=write, flies=True)
-    leader = coder.constant(("thread", threads.first), thread_bit(threads.first, coder.program.warps * 32))
-    name = coder.program.names.setdefault(op.future, coder.new("f"))
-    place = f"{coder.value(view.slot)}, {coder.tuple_of(view.offsets)}"
-    coder.line(f"{name} = S.launch(W, {mask}, {site}, {leader}, {place})")
+def _launch(coder: Coder, op: tile.Move, future: Value, threads: ThreadSet, site: Site) -> None:
+    view: View = site.objects["view"]
+    leader, result = _leader(coder, threads.first), coder.slot(future)
+    slot, starts = coder.value(view.slot), coder.tuple_of(view.offsets)
+
+    def step(s: TileMachine, w: Warp, m: int) -> None:
+        w.values[result] = s.launch(w, m, site, leader(s, w), slot(s, w), starts(s, w))
+
+    do(coder, step)
 
 
-def _fill(coder: Coder, op: tile.BufferFill, mask: str) -> None:
-    threads = _threads(coder, op, mask)
+def _fill(coder: Coder, op: tile.BufferFill) -> None:
+    threads = _threads(coder, op)
     if threads is None or not is_shared(op.dest):
         return
     groups = _groups(coder, threads, list(op.dest.values()))
-    _meet(coder, op, mask, groups, "in")
-    together(coder, op, op.dest, True, "fill", mask)
-    _meet(coder, op, mask, groups, "out")
+    _meet(coder, op, groups, "in")
+    together(coder, op, op.dest, True, "fill")
+    _meet(coder, op, groups, "out")
 
 
-def _sync(coder: Coder, op: tile.Sync, mask: str) -> None:
-    threads = _threads(coder, op, mask)
+def _sync(coder: Coder, op: tile.Sync) -> None:
+    threads = _threads(coder, op)
     if threads is None:
         return
     if op.level == "group":
-        coder.line(f"S.warp_sync(W, {mask})")
+        do(coder, lambda s, w, m: s.warp_sync(w, m))
     else:
-        _meet(coder, op, mask, (threads,) if op.level == "block" else threads.warpgroups(), "sync")
+        _meet(coder, op, (threads,) if op.level == "block" else threads.warpgroups(), "sync")
 
 
 # --------------------------------------------------------------------------------------------------- MMAs and fragments
-def _mma(coder: Coder, op: tile.Mma, mask: str) -> None:
-    threads = _threads(coder, op, mask)
+def _mma(coder: Coder, op: tile.Mma) -> None:
+    threads = _threads(coder, op)
     if threads is None:
         return
-    _meet(coder, op, mask, threads.warpgroups(), "mma")
-    frag = op.a.frag if isinstance(op.a, FragRef) else None
-    a = op.a if isinstance(op.a, View) else None
-    site = coder.site(op, "mma", acc=op.acc.frag, frag=frag, a=a, b=op.b, accumulate=True)
-    places_ = [
-        f"({coder.value(v.slot)}, {coder.tuple_of(v.offsets) if isinstance(v, View) else '()'})" for v in (op.a, op.b)
-    ]
-    name = coder.new("f") if op.future is None else coder.program.names.setdefault(op.future, coder.new("f"))
-    coder.line(f"{name} = S.mma(W, {mask}, {site}, {coder.value(op.acc.slot)}, {', '.join(places_)})")
+    _meet(coder, op, threads.warpgroups(), "mma")
+    frag, tile_a = (op.a.frag, None) if isinstance(op.a, FragRef) else (None, op.a)
+    site = coder.site(op, "mma", acc=op.acc.frag, frag=frag, a=tile_a, b=op.b, accumulate=True)
+    slot, (a_slot, a), (b_slot, b) = coder.value(op.acc.slot), _place(coder, op.a), _place(coder, op.b)
+    result = coder.new() if op.future is None else coder.slot(op.future)
+
+    def step(s: TileMachine, w: Warp, m: int) -> None:
+        w.values[result] = s.mma(w, m, site, slot(s, w), (a_slot(s, w), a(s, w)), (b_slot(s, w), b(s, w)))
+
+    do(coder, step)
     if op.future is None:
-        coder.line(f"S.mma_wait(W, {mask}, {coder.site(op, 'mma wait')}, {name})")
-        _meet(coder, op, mask, threads.warpgroups(), "done")
+        done = coder.site(op, "mma wait")
+        do(coder, lambda s, w, m: s.mma_wait(w, m, done, w.values[result]))
+        _meet(coder, op, threads.warpgroups(), "done")
 
 
-def _frag_store(coder: Coder, op: tile.FragStore, mask: str) -> None:
+def _place(coder: Coder, operand: View | FragRef) -> tuple[Get, Get]:
+    return coder.value(operand.slot), coder.tuple_of(operand.offsets if isinstance(operand, View) else ())
+
+
+def _frag_store(coder: Coder, op: tile.FragStore) -> None:
     if is_shared(op.dest):
-        coder.flush(mask)
+        coder.flush()
         owner = ("map", op.frag.frag.shape, tuple(range(len(op.dest.kept))))
         site = coder.site(op, "fragment", view=op.dest, write=True, owner=owner)
-        place = f"{coder.value(op.dest.slot)}, {coder.tuple_of(op.dest.offsets)}"
-        coder.line(f"S.owned_tile(W, {mask}, {site}, {place})")
+        slot, starts = _place(coder, op.dest)
+        do(coder, lambda s, w, m: s.owned_tile(w, m, site, slot(s, w), starts(s, w)))
 
 
-def _nothing(coder: Coder, op: Op, mask: str) -> None:
+def _nothing(coder: Coder, op: Op) -> None:
     return None
 
 

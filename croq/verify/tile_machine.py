@@ -21,7 +21,7 @@ from croq.verify.event_faults import again, other_generation, ran_ahead, surplus
 from croq.verify.explain import in_flight_at_end
 from croq.verify.machine import Machine
 from croq.verify.memory import Access
-from croq.verify.program import Site
+from croq.verify.sites import Site
 from croq.verify.state import Clock, Closing, Epoch, Warp
 from croq.verify.tensor import Mma
 from croq.verify.values import Scalar, Undecided

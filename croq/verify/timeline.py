@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from croq.verify.faults import Fault, listed
 from croq.verify.history import History, Moment
-from croq.verify.program import Site
+from croq.verify.sites import Site
 
 MOST_LINES = 28
 

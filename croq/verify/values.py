@@ -6,6 +6,7 @@ floating-point data is `UNKNOWN`, and a decision that depends on it stops the ru
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -213,34 +214,25 @@ def unsigned_mask(target: str) -> int | None:
 
 
 BINARY: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "div": quotient,
     "mod": remainder,
     "cdiv": ceiling,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
+    "shl": operator.lshift,
+    "shr": operator.rshift,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
     "min": least,
     "max": greatest,
-    "lt": lambda a, b: a < b,
-    "gt": lambda a, b: a > b,
-    "le": lambda a, b: a <= b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
+    "lt": operator.lt,
+    "gt": operator.gt,
+    "le": operator.le,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
     "land": land,
     "lor": lor,
 }
-
-TEXT = {
-    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "shl": "({} << {})", "shr": "({} >> {})",
-    "and": "({} & {})", "or": "({} | {})", "xor": "({} ^ {})", "lt": "({} < {})", "gt": "({} > {})",
-    "le": "({} <= {})", "ge": "({} >= {})", "eq": "({} == {})", "ne": "({} != {})", "div": "quotient({}, {})",
-    "mod": "remainder({}, {})", "cdiv": "ceiling({}, {})", "min": "least({}, {})", "max": "greatest({}, {})",
-    "land": "land({}, {})", "lor": "lor({}, {})",
-}  # fmt: skip
-"""The same operations as Python text, for generated code; the names are functions of this module."""

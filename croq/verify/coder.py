@@ -1,0 +1,498 @@
+"""The slice of a kernel as closures: the generator that they make up follows one warp.
+
+An operation becomes steps: functions of the machine, the warp and the mask of its active lanes; one that may block is a
+generator function, which yields where it waits. Values live in a list of the warp and are numbered here. Lanes that
+part are followed one after the other, with the mask narrowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from croq.ir import scalar
+from croq.ir.core import Block, Op, Value
+from croq.ir.dispatch import Rules
+from croq.ir.hw import Section
+from croq.ir.objects import Buffer, Variable, View
+from croq.ir.types import FLOATS
+from croq.target.cuda import WARP
+from croq.verify import expressions
+from croq.verify.places import decide_places
+from croq.verify.sites import Decision, Load, Loop, Site
+from croq.verify.slicing import invariant, is_shared
+from croq.verify.values import UNKNOWN, Scalar, collapse, merge, most, split
+
+if TYPE_CHECKING:
+    from croq.verify.program import Program
+    from croq.verify.state import State, Warp
+
+Exit = Literal["break", "continue"]
+Run = Generator[None, None, Exit | None]
+Get = Callable[["State", "Warp"], Scalar]
+Plain = Callable[[Any, "Warp", int], object]  # Any: the machine of the level
+Blocking = Callable[[Any, "Warp", int], Run]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`plain` where it never blocks, else `blocking`. `exits`: it may give how it leaves the loop around it."""
+
+    plain: Plain | None = None
+    blocking: Blocking | None = None
+    exits: bool = False
+
+    def plainly(self, s: State, w: Warp, m: int) -> object:
+        assert self.plain is not None
+        return self.plain(s, w, m)
+
+    def as_blocking(self) -> Blocking:
+        plain = self.plain
+        if plain is None:
+            assert self.blocking is not None
+            return self.blocking
+
+        def run(s: State, w: Warp, m: int) -> Run:
+            return plain(s, w, m)  # type: ignore[return-value]
+            yield
+
+        return run
+
+
+Branch = tuple[Step, int]  # with the lanes that take it
+Translator = Callable[["Coder", Any], None]
+
+
+@dataclass(eq=False)
+class Level:
+    """How the operations of one stage of the IR are followed."""
+
+    name: str
+    rules: Rules[Translator]  # a kernel that has an operation without a rule is not decided
+    flush: Callable[[Coder, list[Op]], None]  # makes the step for a run of operations on registers
+    operands: Callable[[Op], Iterable[Value]]  # what must be computed for an operation
+    machine: type[Any]  # what takes the steps
+
+    def protocol(self, op: Op) -> bool:
+        """Whether it is of the protocol: all that is not arithmetic, control or a variable of the thread."""
+        if isinstance(op, scalar.LoadElement | scalar.StoreElement):
+            return is_shared(op.view)
+        return not (op.PURE or op.CONTROL == "threads" or type(op) in _COMMON)
+
+
+class Coder:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.kernel = program.kernel
+        self.slice, self.analysis = program.slice, program.lanes
+        self.size = 0
+        self.variables: dict[Variable, int] = {}
+        self.steps: list[Step] = []  # of the block being made
+        self.pending: list[Op] = []  # register operations that no step has been made for
+
+    # ------------------------------------------------------------------------------------------------------- steps
+    def do(self, step: Plain) -> None:
+        self.steps.append(Step(step))
+
+    def wait(self, ask: Plain) -> None:
+        """The warp waits as long as `ask` says so."""
+
+        def run(s: State, w: Warp, m: int) -> Run:
+            while ask(s, w, m):
+                yield
+            return None
+
+        self.steps.append(Step(blocking=run))
+
+    def meet(self, come: Plain) -> None:
+        """The warp comes to a barrier, which holds it."""
+
+        def run(s: State, w: Warp, m: int) -> Run:
+            come(s, w, m)
+            while w.held:
+                yield
+            return None
+
+        self.steps.append(Step(blocking=run))
+
+    def branch(self, pick: Callable[[Any, Warp, int], Iterable[Branch]], *branches: Step) -> None:
+        """`pick` says which of the branches are taken, in order, and by which lanes."""
+        exits = any(step.exits for step in branches)
+
+        def plainly(s: State, w: Warp, m: int) -> object:
+            for step, lanes in pick(s, w, m):
+                left = step.plainly(s, w, lanes)
+                if left and step.exits:
+                    return left
+            return None
+
+        def run(s: State, w: Warp, m: int) -> Run:
+            for step, lanes in pick(s, w, m):
+                left: Any = (yield from step.blocking(s, w, lanes)) if step.blocking else step.plainly(s, w, lanes)
+                if left and step.exits:
+                    return left  # type: ignore[no-any-return]
+            return None
+
+        if all(step.plain is not None for step in branches):
+            self.steps.append(Step(plainly, exits=exits))
+        else:
+            self.steps.append(Step(blocking=run, exits=exits))
+
+    def narrowed(self, lanes: Get, block: Block) -> None:
+        """The block by those of the lanes."""
+        inner = self.block(block)
+        self.branch(lambda s, w, m: ((inner, n),) if (n := m & lanes(s, w)) else (), inner)
+
+    # ------------------------------------------------------------------------------------------------------ values
+    def new(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def slot(self, value: Value) -> int:
+        if value not in self.program.slots:
+            self.program.slots[value] = self.new()
+        return self.program.slots[value]
+
+    def site(self, op: Op, kind: str, *, within: Op | None = None, **objects: Any) -> Site:
+        """`within`: the map that `op` stands in."""
+        label = ""
+        for outer in self.slice.around[within or op]:
+            if isinstance(outer, Section) and outer.role and outer.label:
+                label = outer.label
+        site = Site(op, len(self.program.sites), label, kind, objects)
+        self.program.sites.append(site)
+        return site
+
+    def constant(self, value: Value | int | None) -> Any:
+        """What the value is in every thread; None where that is not one value."""
+        if value is None or isinstance(value, int):
+            return value or 0
+        fixed = self.analysis.fixed(value)
+        if fixed is None or not (fixed == fixed[0]).all():
+            return None
+        return bool(fixed[0]) if value.type == "bool" else int(fixed[0])
+
+    def value(self, value: Value | int | None) -> Get:
+        known = self.constant(value)
+        if known is not None:
+            return lambda s, w: known
+        assert isinstance(value, Value)
+        fixed = self.analysis.fixed(value)
+        if fixed is not None:
+            return self.by_thread(fixed)
+        slot = self.program.slots.get(value)
+        return _unknown if slot is None else lambda s, w: w.values[slot]
+
+    def by_thread(self, row: Any) -> Get:
+        """`row` has one entry a thread."""
+        rows = [collapse(row[warp * WARP : (warp + 1) * WARP]) for warp in range(self.program.warps)]
+        return lambda s, w: rows[w.index]
+
+    def tuple_of(self, items: Iterable[Value | int | None]) -> Callable[[State, Warp], tuple[Scalar, ...]]:
+        items = tuple(items)
+        known = tuple(self.constant(item) for item in items)
+        if None not in known:
+            return lambda s, w: known
+        gets = [self.value(item) for item in items]
+        return lambda s, w: tuple([get(s, w) for get in gets])
+
+    def bind(self, value: Value, get: Get) -> None:
+        if value in self.slice.needed and self.analysis.fixed(value) is None:
+            self.put(self.slot(value), get)
+
+    def put(self, slot: int, get: Get) -> None:
+        def step(s: State, w: Warp, m: int) -> None:
+            w.values[slot] = get(s, w)
+
+        self.do(step)
+
+    def coordinates(self, view: View, indices: tuple[Value, ...]) -> Callable[[State, Warp], tuple[Scalar, ...]]:
+        """The root coordinates of an element of the view."""
+        index = dict(zip(view.kept, indices, strict=True))
+        starts, within = self.tuple_of(view.offsets), self.tuple_of(index.get(d) for d in range(len(view.offsets)))
+        return lambda s, w: tuple([a + b for a, b in zip(starts(s, w), within(s, w), strict=True)])
+
+    # --------------------------------------------------------------------------------------------------- decisions
+    def made(self, name: scalar.BinaryOp, left: Value, right: Value, type_: str) -> Value:
+        """A value that the kernel does not compute, to ask about."""
+        op = scalar.Binary(name, left, right, Value(type_))
+        self.slice.definition[op.result] = op
+        return op.result
+
+    def number(self, value: int) -> Value:
+        op = scalar.Const(value, Value("s64"))
+        self.slice.definition[op.result] = op
+        return op.result
+
+    def decide(self, op: Op, condition: Value, what: str, get: Get) -> None:
+        """Record which sides of a decision lanes take. Where threads alone decide, all is followed."""
+        if self.analysis.fixed(condition) is not None:
+            return
+        threads = self.kernel.threads
+        warps = [(1 << min(WARP, threads - first)) - 1 for first in range(0, threads, WARP)]
+        decision = Decision(op, condition, what, warps)
+        self.program.decisions.append(decision)
+
+        def step(s: State, w: Warp, m: int) -> None:
+            if not decision.done[w.index]:
+                s.decide(decision, w, m, get(s, w))
+
+        self.do(step)
+
+    # -------------------------------------------------------------------------------------------------- operations
+    def block(self, block: Block) -> Step:
+        outer, self.steps = self.steps, []
+        for op in block.ops:
+            if op in self.slice.relevant:
+                self.op(op)
+        self.flush()
+        steps, self.steps = self.steps, outer
+        return _sequence(steps)
+
+    def flush(self) -> None:
+        if self.pending:
+            pending, self.pending = self.pending, []
+            self.program.level.flush(self, pending)
+
+    def op(self, op: Op) -> None:
+        for inner in invariant(op):
+            if inner in self.slice.relevant:
+                self.op(inner)
+        in_run = op.REGISTERS or isinstance(op, scalar.Call)
+        if in_run:
+            self.pending.append(op)
+        if op in self.slice.protocol:
+            decide_places(self, op)
+        translator = self.program.level.rules.get(op)
+        if translator is None:
+            self.unruled(op)
+            return
+        if not (in_run or op.PURE):
+            self.flush()
+        translator(self, op)
+
+    def unruled(self, op: Op, within: Op | None = None) -> None:
+        """Nothing is known of the operation: who comes here is not followed any further."""
+        site = self.site(op, op.NAME, within=within)
+        self.do(lambda s, w, m: s.unruled(site))
+
+    def matters(self, block: Block | None) -> bool:
+        return block is not None and any(inner in self.slice.relevant for inner in block.ops)
+
+
+def _unknown(s: State, w: Warp) -> Scalar:
+    return UNKNOWN
+
+
+def _sequence(steps: list[Step]) -> Step:
+    exits = any(step.exits for step in steps)
+    plains = [step.plain for step in steps if step.plain is not None]
+    if len(plains) == len(steps) and not exits:
+
+        def plainly(s: State, w: Warp, m: int) -> None:
+            for plain in plains:
+                plain(s, w, m)
+
+        return steps[0] if len(steps) == 1 else Step(plainly)
+
+    def run(s: State, w: Warp, m: int) -> Run:
+        for step in steps:
+            left: Any = (yield from step.blocking(s, w, m)) if step.blocking else step.plainly(s, w, m)
+            if left and step.exits:
+                return left  # type: ignore[no-any-return]
+        return None
+
+    return Step(blocking=run, exits=exits)
+
+
+# -------------------------------------------------------------------------------------------- control and variables
+def _variable(coder: Coder, var: Variable) -> int:
+    if var not in coder.variables:
+        coder.variables[var] = coder.new()
+    return coder.variables[var]
+
+
+def _declare(coder: Coder, op: scalar.VarDeclare) -> None:
+    coder.put(_variable(coder, op.var), coder.value(op.value))
+
+
+def _get(coder: Coder, op: scalar.VarGet) -> None:
+    slot = coder.variables.get(op.var)
+    coder.bind(op.result, _unknown if slot is None else lambda s, w: w.values[slot])
+
+
+def _set(coder: Coder, op: scalar.VarSet) -> None:
+    slot, get = _variable(coder, op.var), coder.value(op.value)
+    if op.var not in coder.analysis.varying:
+        coder.put(slot, get)
+        return
+
+    def step(s: State, w: Warp, m: int) -> None:
+        w.values[slot] = merge(m, get(s, w), w.values[slot])
+
+    coder.do(step)
+
+
+def _choose(coder: Coder, op: Op, condition: Value, kind: str, then: Block, otherwise: Block | None) -> None:
+    get = coder.value(condition)
+    coder.decide(op, condition, "branch", get)
+    site = coder.site(op, kind)
+    yes = coder.block(then)
+    no = coder.block(otherwise) if otherwise is not None and coder.matters(otherwise) else None
+    if not coder.analysis.vary(condition):
+        coder.branch(
+            lambda s, w, m: ((yes, m),) if s.choice(site, get(s, w)) else () if no is None else ((no, m),),
+            *(step for step in (yes, no) if step is not None),
+        )
+        return
+
+    def pick(s: State, w: Warp, m: int) -> list[Branch]:
+        sides = zip((yes, no), split(m, s.known(site, get(s, w))), strict=True)
+        return [(step, lanes) for step, lanes in sides if step is not None and lanes]
+
+    coder.branch(pick, *(step for step in (yes, no) if step is not None))
+
+
+def _if(coder: Coder, op: scalar.If) -> None:
+    _choose(coder, op, op.condition, "if", op.then, op.otherwise)
+
+
+def _section(coder: Coder, op: Section) -> None:
+    if op.condition is not None:
+        _choose(coder, op, op.condition, "role", op.body, None)
+    else:
+        inner = coder.block(op.body)
+        coder.steps.append(inner)
+
+
+def _for(coder: Coder, op: scalar.For) -> None:
+    loop = Loop(op, len(coder.program.loops))
+    coder.program.loops.append(loop)
+    slot, get = coder.slot(op.iv), coder.value(op.count)
+    coder.decide(op, op.count, "loop", lambda s, w: get(s, w) > 0)
+    vary = coder.analysis.vary(op.count)
+    body = coder.block(op.body).as_blocking()
+
+    def run(s: State, w: Warp, m: int) -> Run:
+        count = get(s, w)
+        w.loop_masks.append(m)
+        for turn in range(s.loop(loop, most(m, s.known(loop, count)) if vary else count)):
+            w.values[slot] = turn
+            if vary:
+                w.loop_masks[-1] = split(m, turn < count)[0]
+            if (yield from body(s, w, w.loop_masks[-1])) == "break":
+                break
+        w.loop_masks.pop()
+        return None
+
+    coder.steps.append(Step(blocking=run))
+
+
+def _while(coder: Coder, op: scalar.While) -> None:
+    loop = Loop(op, len(coder.program.loops))
+    coder.program.loops.append(loop)
+    outer, coder.steps = coder.steps, []
+    for inner in op.head.ops:
+        if inner in coder.slice.relevant:
+            coder.op(inner)
+    coder.flush()
+    get = coder.value(op.condition)
+    coder.decide(op, op.condition, "loop", get)
+    head, coder.steps = _sequence(coder.steps).as_blocking(), outer
+    body = coder.block(op.body).as_blocking()
+
+    def run(s: State, w: Warp, m: int) -> Run:
+        count = 0
+        w.loop_masks.append(m)
+        while True:
+            yield from head(s, w, m)
+            if not s.uniform(loop, m, get(s, w)):
+                break
+            count += 1
+            s.tick()
+            if (yield from body(s, w, m)) == "break":
+                break
+        w.loop_masks.pop()
+        s.trips(loop, count)
+        return None
+
+    coder.steps.append(Step(blocking=run))
+
+
+def _exit(coder: Coder, op: scalar.Break | scalar.Continue) -> None:
+    site, left = coder.site(op, op.NAME), op.NAME
+
+    def step(s: State, w: Warp, m: int) -> str:
+        s.together(site, m, w.loop_masks[-1])
+        return left
+
+    coder.steps.append(Step(step, exits=True))
+
+
+def global_load(coder: Coder, op: scalar.LoadElement) -> None:
+    """A scalar from global memory, where anything depends on it."""
+    if isinstance(op.view.root, Buffer) or op.result not in coder.slice.needed:
+        return
+    if op.result.type in FLOATS or op.view.root in coder.program.written:
+        coder.bind(op.result, _unknown)  # data, or what the kernel itself may have changed
+        return
+    load = Load(op, len(coder.program.loads))
+    coder.program.loads.append(load)
+    slot, at = coder.slot(op.result), coder.coordinates(op.view, op.indices)
+
+    def step(s: State, w: Warp, m: int) -> None:
+        w.values[slot] = s.load(load, w, m, at(s, w))
+
+    coder.do(step)
+
+
+def thread_bit(thread: int, threads: int) -> Any:
+    """The lane mask of one thread in its warp, 0 in the other warps: for `Coder.by_thread`."""
+    row = np.zeros(threads, dtype=np.int64)
+    row[thread // WARP * WARP : (thread // WARP + 1) * WARP] = 1 << (thread % WARP)
+    return row
+
+
+def every_warpgroup(threads: int) -> Any:
+    """Lane 0 of each warpgroup's first warp."""
+    return (np.arange(threads, dtype=np.int64) // WARP % 4 == 0).astype(np.int64)
+
+
+def in_run(coder: Coder, op: Op) -> None:
+    """It touches registers alone, as its effects say: taken with its neighbours (`Level.flush`)."""
+
+
+def pure(coder: Coder, op: Op) -> None:
+    """Bind the result of a pure operation, where anything that is followed depends on it."""
+    (result,) = op.results()
+    if result in coder.slice.needed and coder.analysis.fixed(result) is None:
+        coder.bind(result, expressions.getter(coder, op))
+        expressions.decide(coder, op)
+
+
+def rules(
+    level: str, about: Callable[[type[Op]], bool], own: dict[type[Op], Translator], runs: Iterable[type[Op]]
+) -> Rules[Translator]:
+    """`runs`: operations on registers, scalar.py's added."""
+    made = Rules[Translator](
+        f"verifier of the {level} protocol", about, general=lambda kind: pure if kind.PURE else None
+    )
+    made.of = {**dict.fromkeys((*runs, scalar.FragDeclare), in_run), **_COMMON, **own}
+    made.without("it stands in maps only, which are taken as a whole", scalar.FragRead, scalar.FragWrite)
+    return made
+
+
+_COMMON: dict[type[Op], Translator] = {
+    scalar.VarDeclare: _declare,
+    scalar.VarGet: _get,
+    scalar.VarSet: _set,
+    scalar.If: _if,
+    scalar.For: _for,
+    scalar.While: _while,
+    scalar.Break: _exit,
+    scalar.Continue: _exit,
+    Section: _section,
+}
