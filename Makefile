@@ -1,6 +1,6 @@
 # make run    the main job: attention at sequence 8192 (on the GPU where there is one, else in the simulator)
 # make test   everything that needs no GPU, and the GPU tests where there is one
-# make lint   format, lint, types; then the functions that are more complex than 10, for information
+# make lint   format, lint (functions more complex than 10 are refused), types
 # make mutants breaks the kernels' synchronisation in every single place and asks what notices (docs/mutants.md)
 # make golden rewrites the recorded outputs that tests compare with; look at the diff before you keep it
 # make timelines draws the pictures of docs/timelines.md again
@@ -31,8 +31,6 @@ lint: $(VENV)/.for-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@echo "functions over complexity 10 (reported, not refused):"
-	@$(BIN)/ruff check --select C901 --exit-zero --output-format concise croq
 
 mutants: $(VENV)/.for-test
 	$(BIN)/python -m tools.mutate $(MUTANTS)
@@ -60,6 +58,6 @@ $(VENV)/.for-run: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/.for-test: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,plot]'
+$(VENV)/.for-test: $(VENV)/.made pyproject.toml tools/dev-constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint tools/dev-constraints.txt --editable '.[dev,plot]'
 	touch $@ $(VENV)/.for-run
