@@ -155,17 +155,7 @@ class _Parser:
     # ---------------------------------------------------------------------------------------------------- variables
     def variable(self, space: str, scope: _Scope | None) -> Variable:
         """`.shared .align 16 .b8 name[4] = {..};`, behind the state space."""
-        align, kind = 0, ""
-        while self.token.text.startswith("."):
-            word = self.next().text
-            if word == ".align":
-                align = self.integer()
-            elif word[1:] in WIDTHS:
-                kind = word[1:]
-            elif word not in (".ptr", *SPACES):
-                raise self.fault(self.token, f"`{word}` in a declaration")
-        if not kind:
-            raise self.fault(self.token, "a declaration without a type")
+        align, kind = self.declared()
         name = self.next().text
         size: int | None = max(WIDTHS[kind] // 8, 1)
         unit = size
@@ -184,6 +174,21 @@ class _Parser:
         if space != ".param" or scope is not None:
             self.expect(";")
         return made
+
+    def declared(self) -> tuple[int, str]:
+        """Alignment (0: none is said) and type."""
+        align, kind = 0, ""
+        while self.token.text.startswith("."):
+            word = self.next().text
+            if word == ".align":
+                align = self.integer()
+            elif word[1:] in WIDTHS:
+                kind = word[1:]
+            elif word not in (".ptr", *SPACES):
+                raise self.fault(self.token, f"`{word}` in a declaration")
+        if not kind:
+            raise self.fault(self.token, "a declaration without a type")
+        return align, kind
 
     def initial(self, variable: Variable, unit: int) -> None:
         data = bytearray()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from croq.ir import hw, scalar
@@ -272,22 +274,23 @@ def _both(c: Compiler, block: Block) -> Blocking:
 
 
 # ---------------------------------------------------------------------------------------------------------- election
+def _elected(op: hw.Elect, warp: Warp) -> int:
+    """The lanes of the warp that run the body."""
+    if op.scope == "set":
+        if op.thread is None:
+            raise fault("E-5099", op, "an election without a thread")
+        return warp.mask & (1 << op.thread % WARP) if op.thread // WARP == warp.index else 0
+    if op.scope == "warp":
+        converge(warp, op)
+    if op.scope == "warpgroup" and warp.index % 4:
+        return 0
+    return warp.mask & 1
+
+
 @handles(hw.Elect)
 def _elect(c: Compiler, op: hw.Elect) -> Code:
     body = c.block(op.body)
-    scope, thread = op.scope, op.thread
-
-    def elected(warp: Warp) -> int:
-        if scope == "set":
-            if thread is None:
-                raise fault("E-5099", op, "an election without a thread")
-            return warp.mask & (1 << thread % WARP) if thread // WARP == warp.index else 0
-        if scope == "warp":
-            converge(warp, op)
-        if scope == "warpgroup" and warp.index % 4:
-            return 0
-        return warp.mask & 1
-
+    elected = partial(_elected, op)
     if body.plain is not None:
         plain = body.plain
 

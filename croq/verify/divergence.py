@@ -36,16 +36,24 @@ def condition_of(body: Sequence[str], place: int, constant: Callable[[str], bool
             if word is not None:
                 return word
             statement = True
-        elif token == "(" and body[at - 1 : at] == ["while"]:
-            return "while"
         elif token == ";":
             statement = False
-        elif token in _EXITS and not statement:
-            return token
-        elif statement and (token in ("?", "else", "do", "case") or (token in "&|" and body[at - 1] == token)):
-            return token if token not in "&|" else 2 * token
+        elif (word := _at(body, at, statement)) is not None:
+            return word
         at -= 1
     return ""
+
+
+def _at(body: Sequence[str], at: int, statement: bool) -> str | None:
+    """What the token itself decides; None for nothing. `statement`: of the statement that holds the place."""
+    token = body[at]
+    if token == "(" and body[at - 1 : at] == ["while"]:
+        return "while"
+    if token in _EXITS and not statement:
+        return token
+    if statement and (token in ("?", "else", "do", "case") or (token in "&|" and body[at - 1] == token)):
+        return token if token not in "&|" else 2 * token
+    return None
 
 
 def _exit(tokens: Iterable[str]) -> str:

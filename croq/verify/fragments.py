@@ -46,6 +46,11 @@ def flush(coder: Coder, ops: list[Op]) -> None:
             _record(uses[key], kind, sites[inner])
     if uses:
         _touch(coder, list(sites.values())[-1], Registers(list(uses.values())), dynamic)
+    _beside(coder, ops)
+
+
+def _beside(coder: Coder, ops: list[Op]) -> None:
+    """What they do beside touching registers."""
     for op in ops:
         if op.collective == "warp" and op.VOCABULARY == "hw":
             _converge(coder, coder.site(op, op.NAME))

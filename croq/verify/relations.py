@@ -117,6 +117,9 @@ class Relations:
                 return found
         if isinstance(op, Cast) and op.operand.type in INTEGERS and self._fits(op):
             return self.dim(op.operand)
+        return self._held(op, value, lo, hi)
+
+    def _held(self, op: Op | None, value: Value, lo: int, hi: int) -> Dim | None:
         if isinstance(op, VarGet):
             first = self.expressions.same(op)
             if first is not op:

@@ -315,5 +315,5 @@ def initial_partition(threads: int) -> list[list[int]]:
 
 
 def _later(a: Clock, b: Clock) -> Clock:
-    """All that either knows. A comprehension is three times as fast as `map(max, ..)`, and clocks are joined all along."""
+    """All that either knows. A comprehension is three times as fast as `map(max, ..)`, and this runs all the time."""
     return [x if x > y else y for x, y in zip(a, b, strict=False)]  # of one length; `strict` costs a fifth

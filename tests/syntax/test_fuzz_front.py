@@ -32,5 +32,5 @@ def test_a_traceback_and_a_hang_are_findings(monkeypatch: pytest.MonkeyPatch) ->
             pass
 
     for act, kind in ((broken, "traceback"), (endless, "hang")):
-        monkeypatch.setattr(fuzz.compiler, "compile_file", act)
+        monkeypatch.setattr(fuzz, "compile_file", act)
         assert [f.kind for f in fuzz.findings("__co__ void f() {}", limit=1)] == [kind]

@@ -48,16 +48,21 @@ class _Keys:
                 self.pure(op)
             elif isinstance(op, For) and op.iv.type in WORDS:
                 self.natural.add(op.iv)
-            changed = [inner.var for inner in op.walk() if inner is not op and isinstance(inner, Assignment)]
-            for variable in changed:
-                self.bump(variable)
-            for region in op.regions():
-                self.block(region)
-                if isinstance(op, If):
-                    for variable in changed:
-                        self.bump(variable)
-            for variable in changed:
-                self.bump(variable)
+            self.inside(op)
+
+    def inside(self, op: Op) -> None:
+        """What regions change is new in each branch, and behind them."""
+        changed = [inner.var for inner in op.walk() if inner is not op and isinstance(inner, Assignment)]
+        self.bump_all(changed)
+        for region in op.regions():
+            self.block(region)
+            if isinstance(op, If):
+                self.bump_all(changed)
+        self.bump_all(changed)
+
+    def bump_all(self, variables: list[Variable]) -> None:
+        for variable in variables:
+            self.bump(variable)
 
     def pure(self, op: Op) -> None:
         (result,) = op.results()

@@ -79,23 +79,22 @@ class ThreadAnalysis:
             if not -(1 << 63) <= int(op.value) < 1 << 63:
                 return None  # no int64: a large u64 is a constant all the same (`_decide`)
             return np.full(self.threads, int(op.value), dtype=np.int64)
+        operands = [self.static(operand) for operand in op.operands()]
+        known = [operand for operand in operands if operand is not None]
+        return self._combine(op, known) if known and len(known) == len(operands) else None
+
+    @staticmethod
+    def _combine(op: Op, operands: list[NDArray[np.int64]]) -> NDArray[np.int64] | None:
         if isinstance(op, Binary):
-            left, right = self.static(op.left), self.static(op.right)
-            if left is None or right is None:
-                return None
-            result = _binary(op.op, left, right)
+            result = _binary(op.op, *operands)
             return None if result is None else _wrapped(result, op.result.type)
         if isinstance(op, Unary):
-            operand = self.static(op.operand)
-            return None if operand is None else _wrapped(_unary(op.op, operand), op.result.type)
+            return _wrapped(_unary(op.op, *operands), op.result.type)
         if isinstance(op, Select):
-            condition, then, otherwise = (self.static(v) for v in (op.condition, op.then, op.otherwise))
-            if condition is None or then is None or otherwise is None:
-                return None
+            condition, then, otherwise = operands
             return np.asarray(np.where(condition != 0, then, otherwise), dtype=np.int64)
         if isinstance(op, Cast) and op.result.type in (*INTEGERS, "bool"):
-            operand = self.static(op.operand)
-            return None if operand is None else _wrapped(operand, op.result.type)
+            return _wrapped(operands[0], op.result.type)
         return None
 
     # ---------------------------------------------------------------------------------------------------- uniformity
