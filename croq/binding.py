@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from croq.diagnostics import Diagnostic, LaunchError, make
-from croq.driver.arrays import ArrayView
+from croq.driver.arrays import ArrayView, view
 from croq.driver.tensormap import TensorMapSpec, array_faults, spec_faults
 from croq.emit.signature import signature
 from croq.ir.objects import Kernel, Param, TensorMap
@@ -90,6 +92,25 @@ def bind(kernels: Sequence[Kernel], arguments: Sequence[ArrayView | Scalar]) -> 
     grids = tuple(_grid(state, kernel) for kernel in kernels)
     state.check()
     return Bound(state.symbols, state.arrays, state.scalars, grids, device)
+
+
+def views(params: Sequence[Param], arguments: Sequence[Any]) -> list[ArrayView | Scalar]:
+    """Arguments as `bind` takes them: views of arrays, and numbers. Raises LaunchError E-400x."""
+    names = [param.name for param in params] + [f"{i + 1}" for i in range(len(params), len(arguments))]
+    for param, argument in zip(params, arguments, strict=False):
+        if param.shape is None and not is_number(argument) and not _is_array(argument):
+            message = f"argument `{param.name}` is a `{type(argument).__name__}`, not a number of type `{param.type}`"
+            raise LaunchError([make("E-4062", param.span, message)])
+    return [a if is_number(a) else view(a, n) for a, n in zip(arguments, names, strict=False)]
+
+
+def is_number(value: Any) -> bool:
+    """A number, Python's or NumPy's; an array of rank 0 of another library is not one."""
+    return isinstance(value, (int, float, np.generic))
+
+
+def _is_array(value: Any) -> bool:
+    return any(hasattr(value, name) for name in ("croq_view", "__dlpack__", "__cuda_array_interface__"))
 
 
 def written_params(kernel: Kernel) -> set[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from croq.compiler import compile_file
 from croq.diagnostics import CompileError, CroqError, Diagnostic, LaunchError, make
@@ -19,18 +18,14 @@ from croq.target import DEFAULT
 from croq.texts import close, load, stem
 
 if TYPE_CHECKING:
-    from croq.binding import Bound, Scalar
+    from croq.binding import Scalar
     from croq.driver.arrays import ArrayView
-    from croq.driver.launch import Module, PreparedLaunch
-    from croq.driver.watchdog import Watchdog, WatchedLaunch
     from croq.ir.objects import Kernel as DeviceKernel
     from croq.ir.objects import Param as DeviceParam
+    from croq.launching import Launcher, Prepared
     from croq.simulate.explore import Exploration
 
-    Launch: TypeAlias = PreparedLaunch | WatchedLaunch
-
 PARTS = ("params", "buffers", "fragments", "events", "variables", "tensor_maps", "body")  # of printed IR
-REMEMBERED_LAUNCHES = 256  # of one kernel; the least recently used go first
 
 
 @dataclass(frozen=True)
@@ -41,24 +36,6 @@ class Param:
     dtype: str
     shape: tuple[int | str, ...] | None
     is_global: bool
-
-
-class _Launches:
-    """The launches of one set of arguments, in each context that they were made in."""
-
-    def __init__(self, bound: Bound) -> None:
-        self._bound = bound
-        self._made: dict[Any, tuple[Launch, ...]] = {}
-
-    def in_context(self, prepare: Callable[[Bound], tuple[Launch, ...]]) -> tuple[Launch, ...]:
-        """Those of the calling thread's context; made by `prepare`, which sees to it that there is one, if need be."""
-        from croq.driver.device import current_context
-
-        found = self._made.get(current_context())
-        if found is None:
-            found = prepare(self._bound)
-            self._made[current_context()] = found
-        return found
 
 
 class Kernel:
@@ -74,7 +51,6 @@ class Kernel:
             raise CompileError([make("E-3104", None, message, notes=notes, hint=hint)])
         self.compilation = compilation
         self._functions = known if function is None else [function]
-        self._launches: OrderedDict[tuple[Any, ...], _Launches] = OrderedDict()
 
     # ------------------------------------------------------------------------------------------------- what was made
     @property
@@ -163,100 +139,28 @@ class Kernel:
         which the process has lost its context. Raises LaunchError E-40xx before anything is launched; EnvironmentFault
         without GPU or NVRTC.
         """
-        values = self.views(arguments)
-        if any(not param.is_global and param.shape is not None for param in self.devices[0].params):
-            return self._launch_with_copies(values, stream)
-        for launch in self._prepared(values):
-            launch(stream)
-        return None
+        self._launcher(arguments, stream)
+
+    def prepare(self, *arguments: Any) -> Prepared:
+        """Everything that a launch with these arguments needs, made now: cubin, loading, tensor maps. Launches nothing.
+
+        What is returned launches when it is called, on a `stream`, and keeps the arrays alive; their memory must stay
+        where it is. Calls of the kernel with the same arguments are warm, too: CUDA graphs can capture the first of
+        them. Raises what a launch raises, and LaunchError E-4061 where arrays on the host take part.
+        """
+        return self._launcher.prepare(arguments)
+
+    @cached_property
+    def _launcher(self) -> Launcher:
+        from croq.launching import Launcher
+
+        return Launcher(self.devices, self.compilation)
 
     def views(self, arguments: Sequence[Any]) -> list[ArrayView | Scalar]:
         """Arguments as `croq.binding.bind` takes them: views of arrays, and numbers. Raises LaunchError E-400x."""
-        from croq.driver.arrays import view
+        from croq.binding import views
 
-        params = self.devices[0].params
-        names = [param.name for param in params] + [f"{i + 1}" for i in range(len(params), len(arguments))]
-        for param, argument in zip(params, arguments, strict=False):
-            if param.shape is None and not _is_number(argument) and not _is_array(argument):
-                message = (
-                    f"argument `{param.name}` is a `{type(argument).__name__}`, not a number of type `{param.type}`"
-                )
-                raise LaunchError([make("E-4062", param.span, message)])
-        return [a if _is_number(a) else view(a, n) for a, n in zip(arguments, names, strict=False)]
-
-    def _prepared(self, values: Sequence[ArrayView | Scalar]) -> tuple[Launch, ...]:
-        """The launches for these arguments, remembered by context and by the arrays' address, shape, strides, type."""
-        arguments = tuple(_identity(value) for value in values)
-        known = self._launches.get(arguments)
-        if known is None:
-            known = self._launches[arguments] = _Launches(self._bind(values))
-            if len(self._launches) > REMEMBERED_LAUNCHES:
-                self._launches.popitem(last=False)
-        self._launches.move_to_end(arguments)
-        return known.in_context(self._prepare)
-
-    def _bind(self, values: Sequence[ArrayView | Scalar]) -> Bound:
-        from croq.binding import bind
-
-        bound = bind(self.devices, values)
-        if bound.device[0] != "cuda":
-            hint = "copy the arrays to the GPU, or use `croq.simulate` for arrays on the CPU"
-            message = "the arrays lie on the CPU, and a launch needs them on a GPU"
-            raise LaunchError([make("E-4061", None, message, hint=hint)])
-        return bound
-
-    def _prepare(self, bound: Bound) -> tuple[Launch, ...]:
-        from croq.driver.device import ensure_context
-
-        ensure_context(bound.device[1])  # kernels are loaded and tensor maps encoded in the current context
-        launches: list[Launch] = []
-        for device, grid in zip(self.devices, bound.grids, strict=True):
-            function = self._loaded.kernel(device.entry_name)
-            params = parameter_bytes(device, bound)
-            block = (device.threads, 1, 1)
-            launch = function.prepare(grid, block, device.shared_bytes, params, bound.device[1])
-            launches.append(launch if self._watchdog is None else self._watchdog.watch(launch, device))
-        return tuple(launches)
-
-    @cached_property
-    def _loaded(self) -> Module:
-        from croq.driver.launch import Module
-
-        return Module(self.cubin)
-
-    @cached_property
-    def _watchdog(self) -> Watchdog | None:
-        from croq.driver.watchdog import Watchdog
-
-        seconds = self.compilation.settings.watchdog
-        return None if seconds is None else Watchdog(self._loaded, seconds, self.compilation.source_line)
-
-    def _launch_with_copies(self, values: Sequence[ArrayView | Scalar], stream: Any) -> None:
-        import numpy as np
-
-        from croq.binding import written_params
-        from croq.driver.arrays import ArrayView
-        from croq.driver.device import require_gpu, synchronize
-        from croq.driver.device_array import DeviceArray
-
-        params = self.devices[0].params
-        placed = next((v.device[1] for v in values if isinstance(v, ArrayView) and v.device[0] == "cuda"), None)
-        index = placed if placed is not None else require_gpu().index
-        written = {name for device in self.devices for name in written_params(device)}
-        moved: list[ArrayView | Scalar] = []
-        back: list[tuple[DeviceArray, np.ndarray[Any, Any]]] = []
-        for param, value in zip(params, values, strict=False):
-            if isinstance(value, ArrayView) and not param.is_global and value.device[0] == "cpu":
-                host = _host_array(value)
-                copy = DeviceArray.from_numpy(host, index)
-                back += [(copy, host)] if param.name in written else []
-                value = copy.croq_view()
-            moved.append(value)
-        for launch in self._prepare(self._bind(moved)):
-            launch(stream)
-        synchronize(stream)
-        for copy, host in back:
-            host[...] = copy.to_numpy()
+        return views(self.devices[0].params, arguments)
 
 
 def simulate(
@@ -326,14 +230,14 @@ class _Simulation:
             raise LaunchError([make("E-4068", None, message, hint="make one by `croq.compile`")])
         import numpy as np
 
-        from croq.binding import bind, written_params
+        from croq.binding import bind, is_number, written_params
 
         if isinstance(blocks, int) and blocks < 1:
             raise LaunchError([make("E-4070", None, f"{blocks} blocks cannot be simulated", hint="1 or more, or None")])
         names = [param.name for param in kernel.devices[0].params]
         numbers = {param.name for param in kernel.devices[0].params if param.shape is None}
         for name, argument in zip(names, arguments, strict=False):
-            if name not in numbers and not _is_number(argument) and not isinstance(argument, np.ndarray):
+            if name not in numbers and not is_number(argument) and not isinstance(argument, np.ndarray):
                 message = f"argument `{name}` is a `{type(argument).__name__}`: the simulator takes NumPy arrays"
                 raise LaunchError([make("E-4067", None, message)])
         self.compilation = kernel.compilation
@@ -410,67 +314,6 @@ def check_file(file: SourceFile, settings: Settings) -> list[Diagnostic]:
         return list(error.diagnostics)
     judgements = judge(compilation.module.kernels, compilation.written)
     return [*compilation.warnings, *(found for judgement in judgements for found in judgement.diagnostics())]
-
-
-def parameter_bytes(device: DeviceKernel, bound: Bound) -> list[bytes]:
-    """The kernel's parameters as the emitted function takes them (croq.emit.signature)."""
-    from croq.binding import map_arguments
-    from croq.driver import launch, tensormap
-    from croq.emit.signature import signature
-
-    result = []
-    for argument in signature(device):
-        if argument.map is not None:
-            array = bound.arrays[argument.map.param.name]
-            spec, dims, strides = map_arguments(argument.map, array, bound.symbols)
-            result.append(tensormap.encode(spec, array.pointer, dims, strides, argument.map.param.name))
-        elif argument.symbol is not None:
-            result.append(launch.scalar(argument.type, bound.symbols[argument.symbol]))
-        elif argument.kind == "pointer" and argument.param is not None:
-            result.append(launch.pointer(bound.arrays[argument.param.name].pointer))
-        elif argument.param is not None:
-            result.append(launch.scalar(argument.type, bound.scalars[argument.param.name]))
-    return result
-
-
-def _host_array(value: ArrayView) -> Any:
-    """The host memory of a view as a NumPy array."""
-    import ctypes
-
-    import numpy as np
-
-    from croq.driver.arrays import NUMPY_TYPES
-
-    if isinstance(value.owner, np.ndarray):
-        return value.owner
-    dtype = NUMPY_TYPES[value.dtype]
-    span = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
-    memory = (ctypes.c_byte * (span * dtype.itemsize)).from_address(value.pointer)
-    return np.ndarray(value.shape, dtype, memoryview(memory), strides=tuple(s * dtype.itemsize for s in value.strides))
-
-
-def _identity(value: ArrayView | Scalar) -> Any:
-    if _is_number(value):
-        return type(value), value
-    assert not isinstance(value, (int, float))
-    return value.pointer, value.shape, value.strides, value.dtype, value.device
-
-
-def _is_number(value: Any) -> bool:
-    """A number, Python's or NumPy's; an array of rank 0 of another library is not one."""
-    return isinstance(value, (int, float)) or (
-        hasattr(value, "dtype") and hasattr(value, "item") and _numpy_scalar(value)
-    )
-
-
-def _is_array(value: Any) -> bool:
-    return any(hasattr(value, name) for name in ("croq_view", "__dlpack__", "__cuda_array_interface__"))
-
-
-def _numpy_scalar(value: Any) -> bool:
-    import numpy as np
-
-    return isinstance(value, np.generic)
 
 
 def _public(param: DeviceParam) -> Param:

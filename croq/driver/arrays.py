@@ -8,7 +8,10 @@ nothing waits for the device: ordering streams is the caller's business.
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import ml_dtypes
@@ -54,6 +57,9 @@ class ArrayView:
     writable: bool = True
     owner: Any = field(default=None, repr=False, compare=False)
 
+    def croq_identity(self) -> tuple[Any, ...]:
+        return self.pointer, self.shape, self.strides, self.dtype, self.device, self.writable
+
     @property
     def rank(self) -> int:
         return len(self.shape)
@@ -73,6 +79,40 @@ class ArrayView:
             return True
         expected = row_major(self.shape)
         return all(n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected, strict=True))
+
+
+def identity(argument: Any) -> Hashable | None:
+    """What an argument is known by: equal for two only where their views, or the numbers, are equal too, and where both
+    can be viewed. None where that cannot be said at less than the price of a view."""
+    kind: Any = type(argument)
+    read = _identity_of(kind)
+    return None if read is None else read(argument)
+
+
+@lru_cache(maxsize=256)
+def _identity_of(kind: Any) -> Callable[[Any], Hashable | None] | None:
+    own: Callable[[Any], Hashable | None] | None = getattr(kind, "croq_identity", None)
+    if own is not None:
+        return own
+    if issubclass(kind, (int, float, np.number, np.bool_)):
+        return _number
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+    return _torch_tensor if torch is not None and kind is torch.Tensor else None  # subclasses may mean anything
+
+
+def _number(value: Any) -> Hashable:
+    return type(value), value if value else repr(value)  # 0.0 equals -0.0, and is another number
+
+
+def _torch_tensor(tensor: Any) -> Hashable | None:
+    """All that its DLPack capsule would tell, and what it would be refused for."""
+    try:
+        return (
+            tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad,
+            tensor.is_neg(),
+        )  # fmt: skip
+    except (RuntimeError, NotImplementedError):  # without storage, sparse, inside of a transform: the view says why not
+        return None
 
 
 def view(array: object, name: str = "array") -> ArrayView:

@@ -9,7 +9,7 @@ from typing import Any
 
 from croq.diagnostics import CroqError, EnvironmentFault, LaunchError, make
 from croq.driver.bindings import driver
-from croq.driver.errors import check
+from croq.driver.errors import check, fault
 from croq.target import DEFAULT
 
 LEGACY_STREAM = 0
@@ -106,13 +106,20 @@ def primary_context(index: int) -> Any:
     return _primary[index]
 
 
+def context_handle() -> int:
+    """The handle of the calling thread's current context; 0 when there is none."""
+    status, context = driver().cuCtxGetCurrent()
+    if status:
+        raise fault(status, "cuCtxGetCurrent")
+    return int(context)
+
+
 def current_context() -> tuple[int, int] | None:
     """(context handle, device index) of the calling thread's current context; None when there is none."""
-    cu = driver()
-    context = int(check(cu.cuCtxGetCurrent(), "cuCtxGetCurrent"))
+    context = context_handle()
     if context == 0:
         return None
-    return context, int(check(cu.cuCtxGetDevice(), "cuCtxGetDevice"))
+    return context, int(check(driver().cuCtxGetDevice(), "cuCtxGetDevice"))
 
 
 def ensure_context(index: int) -> int:

@@ -84,6 +84,9 @@ class DeviceArray:
         """Give the memory back now; the array must not be used any more."""
         self._free()
 
+    def croq_identity(self) -> tuple[Any, ...]:
+        return self.pointer, self.shape, self.dtype, self.device
+
     def croq_view(self) -> ArrayView:
         return ArrayView(self.pointer, self.shape, row_major(self.shape), self.dtype, ("cuda", self.device), True, self)
 

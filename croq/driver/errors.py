@@ -25,7 +25,7 @@ _ADVICE = {
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ("E-4041", "the kernel takes more registers or shared memory than a CTA has"),
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
         "E-4042",
-        "launch the kernel once before the capture, so that it is loaded already",
+        "call `kernel.prepare` with the arguments before the capture, so that it is loaded already",
     ),
 }
 _ENVIRONMENT = frozenset({"E-3202", "E-3203", "E-3204"})

@@ -148,10 +148,10 @@ class TestCheck:
 
 def test_host_memory_of_another_library_is_reached_by_its_address():
     from croq.driver.arrays import ArrayView
-    from croq.kernel import _host_array
+    from croq.launching import host_array
 
     memory = np.arange(24, dtype=np.float32).reshape(4, 6)
-    seen = _host_array(ArrayView(memory.ctypes.data, (4, 3), (6, 2), "f32", ("cpu", 0)))
+    seen = host_array(ArrayView(memory.ctypes.data, (4, 3), (6, 2), "f32", ("cpu", 0)))
     np.testing.assert_array_equal(seen, memory[:, ::2])
     seen[0, 1] = -1
     assert memory[0, 2] == -1
