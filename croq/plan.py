@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from croq.ir.core import Block, Op
-from croq.ir.hw import Section, SetMaxNReg
-from croq.ir.objects import Event, Kernel, Wait
-from croq.ir.types import ThreadSet
+if TYPE_CHECKING:  # for what recalled plans, which are only printed, do not import
+    from croq.ir.core import Block, Op
+    from croq.ir.objects import Event, Kernel, Wait
+    from croq.ir.types import ThreadSet
 
 Object = dict[str, Any]
 
@@ -117,6 +117,8 @@ def _ranges(threads: ThreadSet | None) -> list[list[int]] | None:
 
 
 def _registers(block: Block, role: str) -> Iterator[tuple[str, int]]:
+    from croq.ir.hw import Section, SetMaxNReg
+
     for op in block.ops:
         if isinstance(op, SetMaxNReg):
             yield role, op.count

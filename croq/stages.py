@@ -212,11 +212,11 @@ class Stages:
     @contextmanager
     def placing(self) -> Iterator[None]:
         """Errors of the emitted CUDA get their places in the `.co` text."""
-        from croq.placing import placed
-
         try:
             yield
         except CompileError as error:
+            from croq.placing import placed  # the emitter, and all that it imports: not for what compiles
+
             raise placed(self, error) from error
 
     @property

@@ -123,3 +123,19 @@ def test_faults_of_arguments_point_into_the_source_after_a_recall() -> None:
         with pytest.raises(croq.LaunchError) as caught:
             croq.simulate(kernel, np.zeros(256, np.float32), 128)
         assert "assert(N > TWICE(n)" in caught.value.diagnostics[0].render()
+
+
+@pytest.mark.parametrize(
+    "heavy", ["numpy", "jinja2", "lark", "croq.ir", "croq.passes", "croq.emit", "croq.syntax.parse"]
+)
+def test_a_recalled_compilation_imports_nothing_that_it_does_not_need(
+    heavy: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROQ_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "recalled"))
+    code = (
+        "import sys, croq; from croq.plan import render; "
+        "k = croq.compile('v4'); k.cubin; render(k.plan); print(*sys.modules)"
+    )
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert heavy not in done.stdout.split()
