@@ -26,7 +26,7 @@ class Label:
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnostic:
     code: str  # "E-310"
     message: str  # lower-case, no final stop, code in backticks
@@ -46,6 +46,10 @@ class Diagnostic:
             "notes": list(self.notes),
             "hint": self.hint,
         }
+
+    def __repr__(self) -> str:
+        """What a person reads at a prompt: the rendered text."""
+        return self.render()
 
     def render(self) -> str:
         """Plain text in the shape of rustc: header, quoted lines with carets, notes, hint."""

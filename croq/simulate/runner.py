@@ -54,7 +54,7 @@ OPERATIONS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a simulation did. `blocks` of `grid` were run; `steps` are iterations of loops, over all warps."""
 
@@ -66,6 +66,12 @@ class Report:
     seconds: float
     warnings: tuple[Diagnostic, ...] = ()
     block_seconds: tuple[float, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        """One line for a person at a prompt; warnings, if any, below it."""
+        what = f"{len(set(self.blocks)):,} of {self.total_blocks:,} blocks"
+        line = f"<{self.kernel}: {what}, schedule {self.schedule}, {self.steps:,} steps in {self.seconds:.2f} s>"
+        return "\n".join([line, *map(repr, self.warnings)])
 
     @property
     def total_blocks(self) -> int:
