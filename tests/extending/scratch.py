@@ -17,7 +17,20 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "extending.md"
-COPIED = ("croq", "docs", "generated", "grammar", "kernels", "runtime", "tests", "tools", "pyproject.toml", "README.md")
+COPIED = (
+    "croq",
+    "docs",
+    "generated",
+    "grammar",
+    "kernels",
+    "runtime",
+    "tests",
+    "tools",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+)
 
 
 def diff_of(section: str) -> str:
