@@ -230,13 +230,14 @@ def bench(
 @app.command()
 @command
 def explain(
-    session: Session, code: Annotated[str, typer.Argument(help="A code, such as E-310, or a rule, such as events.B2.")]
+    session: Session,
+    code: Annotated[str | None, typer.Argument(help="A code, such as E-310, or a rule, such as events.B2.")] = None,
 ) -> int:
-    """Explain a diagnostic, or a rule by which a pass decides (`croq plan` names them)."""
-    if "." in code:
+    """Explain a diagnostic, or a rule by which a pass decides (`croq plan` names it); without CODE: list all codes."""
+    if code is not None and "." in code:
         from croq.cli.explain_rule import explain_rule
 
         return explain_rule(session, code.strip())
-    from croq.cli.explain import explain_code
+    from croq.cli.explain import explain_code, list_codes
 
-    return explain_code(session, code)
+    return list_codes(session) if code is None else explain_code(session, code)

@@ -96,14 +96,6 @@ def call_statement(state: State, expr: ast.DeviceCall) -> None:
         _check_call(state, expr)
 
 
-@handles(ast.DeviceCall)
-def _nested(state: State, expr: ast.DeviceCall) -> Scalar:
-    state.sink.error(
-        "E-1206", expr.span, "a `call` inside an expression", hint="give its result a name first: `x = call f(...);`"
-    )
-    return ERROR
-
-
 def _check_call(state: State, expr: ast.DeviceCall) -> bool:
     if not state.on_device:
         state.sink.error("E-901", expr.span, "`call` outside `parallel`", notes=["only kernels call device functions"])

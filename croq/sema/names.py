@@ -80,9 +80,6 @@ def declare(state: State, symbol: Symbol, node: ast.Node | None = None) -> None:
     """Put `symbol` into the current scope; `node` is the statement or iterator that declares it."""
     if node is not None:
         state.model.symbols[node] = symbol
-    if symbol.name == "_":
-        state.sink.error("E-915", symbol.span, "`_` cannot be declared", hint="give the variable a name")
-        return
     old = state.scope.names.get(symbol.name)
     if old is not None and not isinstance(old, PoisonSymbol):
         _redeclared(state, symbol, old)

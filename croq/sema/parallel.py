@@ -148,8 +148,7 @@ def _count(state: State, bound: ast.Expr, level: ast.Level) -> Dim:
 # -------------------------------------------------------------------------------------------------------- attributes
 def _misplaced(state: State, node: ast.Parallel) -> None:
     for attribute in node.attributes:
-        code = "E-720" if attribute.name == "launch_bounds" else "E-723"
-        state.sink.error(code, attribute.span, f"`{attribute.name}` belongs to the outermost `parallel`")
+        state.sink.error("E-720", attribute.span, f"`{attribute.name}` belongs to the outermost `parallel`")
 
 
 def _check_launch_bounds(state: State, node: ast.Parallel, found: KernelModel) -> None:

@@ -119,13 +119,6 @@ def _assign(state: State, stmt: ast.Assign) -> None:
         _assign_element(state, stmt, stmt.target)
     elif isinstance(stmt.target, ast.Name):
         _assign_name(state, stmt, stmt.target)
-    else:
-        state.sink.error(
-            "E-304",
-            stmt.target.span,
-            "this cannot be assigned to",
-            hint="assign to a mutable variable or to an element `x.at(...)`",
-        )
 
 
 def _assign_name(state: State, stmt: ast.Assign, target: ast.Name) -> None:
@@ -258,11 +251,8 @@ def _expression(state: State, stmt: ast.ExprStmt) -> None:
     value = stmt.value
     if isinstance(value, ast.DeviceCall):
         call_statement(state, value)
-    elif isinstance(value, ast.IncDec):
-        scalar(state, value)
     else:
         scalar(state, value)
-        state.sink.warning("W-501", stmt.span, "this statement has no effect", hint="remove it")
 
 
 # -------------------------------------------------------------------------------------------------------- control flow
