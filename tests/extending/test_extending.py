@@ -10,6 +10,7 @@ from tests.extending.scratch import Scratch, changed, diff_of, files_of, gained
 
 FUNCTION = "A function of floats"
 OPERATION, PASS, PEER = "An operation of the machine", "A pass", "A peer of `croq bench`"
+DIAGNOSTIC, PAGES = "A diagnostic", "tests/api/test_diagnostic_pages.py"
 CONTRACTS = "tests/passes/test_contracts.py"
 CONSUMERS = "tests/ir/test_consumers.py"
 UPDATED = ("tests/emit/test_samples.py", "tests/ir/test_printer_docs.py")
@@ -91,6 +92,22 @@ def test_a_pass_before_what_it_needs_is_refused(scratch: Scratch) -> None:
         .replace("         Prologue(),\n", "         Moves(),\n")
     )
     assert "pass `prefetch` stands before moves" in scratch.run("-m", "croq", "compile", "v4").stderr
+
+
+# ------------------------------------------------------------------------------------------------------- a diagnostic
+def test_a_diagnostic_is_reported_and_explained(scratch: Scratch) -> None:
+    scratch.apply(diff_of(DIAGNOSTIC))
+    assert "docs/diagnostics/W-716.md" in files_of(diff_of(DIAGNOSTIC))
+    scratch.fails(PAGES, "-k", "W-716")
+    scratch.passes("--update-golden", PAGES, "-k", "W-716")
+    scratch.passes(PAGES, "-k", "W-716 or have_a_page")
+    said = "warning[W-716]: 48 threads leave a part of a warp empty"
+    assert said in scratch.succeeds("-m", "croq", "explain", "W-716")
+
+
+def test_a_code_without_a_page_is_named(scratch: Scratch) -> None:
+    scratch.apply(files_of(diff_of(DIAGNOSTIC))["croq/sema/levels.py"])
+    assert "assert ['W-716'] == []" in scratch.fails(PAGES, "-k", "have_a_page")
 
 
 # ------------------------------------------------------------------------------------------------------------- a peer
