@@ -35,17 +35,11 @@ from croq.ir.rewrite import by
 from croq.ir.scalar import If
 from croq.ir.types import ThreadSet
 from croq.passes.analysis.barriers import barrier
+from croq.passes.analysis.flow import Forward
 from croq.passes.analysis.threads import ThreadAnalysis
 from croq.passes.base import Pass
 
-
-@dataclass(frozen=True)
-class _Waited:
-    """A wait whose threads may be apart since."""
-
-    wait: MbarrierWait
-    threads: ThreadSet
-    block: Block
+State = dict[MbarrierWait, ThreadSet]  # waits whose threads may be apart since
 
 
 @dataclass(frozen=True)
@@ -55,83 +49,112 @@ class Pace(Pass):
     adds = (CtaSync, NamedBarrierSync, WarpSync)
 
     def apply(self, kernel: Kernel, sink: Sink) -> None:
-        needs = Dependences(kernel)
-        flow = _Flow(kernel, sink, ThreadAnalysis(kernel), needs, Rounds(kernel, needs.home))
-        flow.block(kernel.body, ThreadSet.all(kernel.threads), [])
+        _Flow(kernel, sink).run()
 
 
-@dataclass
-class _Flow:
-    kernel: Kernel
-    sink: Sink
-    analysis: ThreadAnalysis
-    dependences: Dependences
-    rounds: Rounds
+class _Flow(Forward[State]):
+    """Where barriers are missing. One behind a wait changes what reaches other places: then all is followed anew."""
 
-    def block(self, block: Block, threads: ThreadSet | None, waited: list[_Waited]) -> list[_Waited]:
-        """`threads` execute the block; what may be apart behind it."""
-        for op in list(block.ops):
-            regions = [] if isinstance(op, Elect) else list(op.regions())
-            if not regions or any(_threads_of(op, region) != threads for region in regions):
-                waited = self.meet(block, threads, op, waited)
-            waited = self.inside(op, regions, waited) if regions else self.after(block, op, waited)
-        return waited
+    def __init__(self, kernel: Kernel, sink: Sink) -> None:
+        super().__init__()
+        self.kernel, self.sink = kernel, sink
+        self.analysis = ThreadAnalysis(kernel)
+        self.dependences = Dependences(kernel)
+        self.rounds = Rounds(kernel, self.dependences.home)
+        self.parting = {op for op in kernel.walk() if isinstance(op, MbarrierWait) and self._may_part(op)}
+        self.around: dict[Op, Block] = {}
+        self.publishing: dict[Op, ThreadSet | None] = {}  # where threads may have to meet first -> who comes there
+        self.in_front: list[tuple[Op, list[MbarrierWait]]] = []  # of an operation, for these waits
+        self.behind: dict[MbarrierWait, list[MbarrierWait]] = {}
+        self.known = -1  # of `behind`, when this walk began
+        self._index(kernel.body, ThreadSet.all(kernel.threads))
 
-    def inside(self, op: Op, regions: list[Block], waited: list[_Waited]) -> list[_Waited]:
-        """A loop is walked twice: its second iteration comes behind its first."""
-        after = list(waited)
-        for _ in range(2 if op.CONTROL == "loop" else 1):
-            before = list(after)
-            for region in regions:
-                after += [w for w in self.block(region, _threads_of(op, region), list(before)) if w not in after]
-        return after
+    def _index(self, block: Block, threads: ThreadSet | None) -> bool:
+        """Whether anything is published in the block."""
+        any_publishes = False
+        for op in block.ops:
+            self.around[op] = block
+            executing = [_threads_of(op, region) for region in op.regions()]
+            parts = [self._index(region, who) for region, who in zip(op.regions(), executing, strict=True)]
+            publishes = any(parts) or bool(op.feeds)
+            if publishes and (not self.enters(op) or not parts or any(who != threads for who in executing)):
+                self.publishing[op] = threads
+            any_publishes |= publishes
+        return any_publishes
 
-    def after(self, block: Block, op: Op, waited: list[_Waited]) -> list[_Waited]:
+    def run(self) -> None:
+        while self.known < len(self.behind):
+            self.known = len(self.behind)
+            self.in_front.clear()
+            self.block(self.kernel.body, {})
+        for op, met in self.in_front:
+            self._put(self.around[op].ops, self.around[op].ops.index(op), met)
+        for wait, met in self.behind.items():
+            self._put(self.around[wait].ops, self.around[wait].ops.index(wait) + 1, met)
+
+    def _put(self, ops: list[Op], at: int, met: list[MbarrierWait]) -> None:
+        threads = met[0].threads
+        assert threads is not None
+        ops[at:at] = by("pace.K1", barrier(self.kernel, threads, met[0].span, self.sink))
+        for wait in met:
+            line = f" of line {wait.span.line}" if wait.span is not None else ""
+            wait.event.why += f"; its waiters{line} meet before one of them goes on for all (pace.K1)"
+
+    def join(self, a: State, b: State) -> State:
+        return {**a, **b}
+
+    def enters(self, op: Op) -> bool:
+        return not isinstance(op, Elect)
+
+    def before(self, op: Op, rest: list[Op], state: State) -> tuple[list[Op], State]:
+        """K1: who would be left behind by what the operation publishes meets first."""
+        if not state or op not in self.publishing:
+            return [], state
+        published = [found for inner in op.walk() for found in _own(inner)]
+        while (wait := self._left_behind(published, state)) is not None:
+            met = self._place(op, wait, [w for w, who in state.items() if who == state[wait]])
+            state = {w: who for w, who in state.items() if w not in met}
+        return [], state
+
+    def _left_behind(self, published: list[tuple[Event, ThreadSet | None]], state: State) -> MbarrierWait | None:
+        for wait, waiting in state.items():
+            for event, who in published:
+                part = who is not None and len(who & waiting) and not _covers(who, waiting)
+                if part and event in self.dependences.needs(wait):
+                    return wait
+        return None
+
+    def _place(self, op: Op, wait: MbarrierWait, same: list[MbarrierWait]) -> list[MbarrierWait]:
+        """In front of the operation where exactly these threads come to it, else behind their last wait. Who meets."""
+        if self.publishing[op] == wait.threads:
+            if self.settled:
+                self.in_front.append((op, same))
+            return same
+        block = self.around[wait]
+        met = [w for w in same if self.around[w] is block]
+        if len(self.behind) == self.known:
+            self.behind.setdefault(max(met, key=block.ops.index), met)
+        return met
+
+    def after(self, op: Op, state: State) -> State:
         """K2."""
-        if isinstance(op, MbarrierWait):
-            return [*waited, _Waited(op, op.threads, block)] if op.threads and self._may_part(op) else waited
-        if op.MEETS is None:
-            return waited
-        alone = op.MEETS == "warp"
-        return [w for w in waited if (alone and len(w.threads.warps()) > 1) or not _covers(op.threads, w.threads)]
+        if not isinstance(op, MbarrierWait):
+            return state if op.MEETS is None else _met(state, op.threads, op.MEETS == "warp")
+        if op in self.behind:
+            return _met(state, op.threads, False)
+        return {**state, op: op.threads} if op.threads and op in self.parting else state
 
     def _may_part(self, op: MbarrierWait) -> bool:
         """K4, K5."""
-        assert op.threads is not None
-        if self.rounds.tie(op):
+        if op.threads is None or self.rounds.tie(op):
             return False
         slot = [] if op.slot is None or isinstance(op.slot, int) else [op.slot]
         return len(op.threads) > 1 and len(self.analysis.groups(slot, op.threads)) == 1
 
-    def meet(self, block: Block, threads: ThreadSet | None, op: Op, waited: list[_Waited]) -> list[_Waited]:
-        """K1: barriers before the operation, of those whom what it publishes would leave behind."""
-        published = [found for inner in op.walk() for found in _own(inner)]
-        for item in waited:
-            if any(self._leaves_behind(event, who, item) for event, who in published):
-                rest = self._insert(block, threads, op, item, waited)
-                return self.meet(block, threads, op, rest)
-        return waited
 
-    def _leaves_behind(self, event: Event, who: ThreadSet | None, waited: _Waited) -> bool:
-        part = who is not None and len(who & waited.threads) and not _covers(who, waited.threads)
-        return bool(part) and event in self.dependences.needs(waited.wait)
-
-    def _insert(
-        self, block: Block, threads: ThreadSet | None, op: Op, waited: _Waited, everything: list[_Waited]
-    ) -> list[_Waited]:
-        """Before the operation where exactly these threads come to it, else behind their last wait. Who is left."""
-        met = [w for w in everything if w.threads == waited.threads]
-        if threads == waited.threads:
-            where, at = block, block.ops.index(op)
-        else:
-            met = [w for w in met if w.block is waited.block]
-            where = waited.block
-            at = max(where.ops.index(w.wait) for w in met) + 1
-        where.ops[at:at] = by("pace.K1", barrier(self.kernel, waited.threads, waited.wait.span, self.sink))
-        for wait in {w.wait: None for w in met}:
-            line = f" of line {wait.span.line}" if wait.span is not None else ""
-            wait.event.why += f"; its waiters{line} meet before one of them goes on for all (pace.K1)"
-        return [w for w in everything if w not in met]
+def _met(state: State, threads: ThreadSet | None, alone: bool) -> State:
+    """Behind a barrier of the threads, or of each of their warps alone."""
+    return {w: who for w, who in state.items() if (alone and len(who.warps()) > 1) or not _covers(threads, who)}
 
 
 def _threads_of(op: Op, region: Block) -> ThreadSet | None:

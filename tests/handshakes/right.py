@@ -62,7 +62,7 @@ def nested() -> str:
     )
 
 
-def acknowledged(who: str) -> str:
+def acknowledged(who: str, turn: str = "wait go;") -> str:
     """All threads of the consumer wait for a token; some of them hand it back, and the rings are deeper than it."""
     feed = ("wait empty.at(k);", load("a", "k % 3"), load("b", "k % 3"), "trigger full.at(k) after al, bl;")
     answer = f"inthreads ({who}) {{ trigger got; }}"
@@ -71,7 +71,7 @@ def acknowledged(who: str) -> str:
         ("p == 0 && t == 0", loop(*feed, "wait got;", "trigger go;")),
         (
             "p == 1",
-            consumer("wait full.at(k);", "wait go;", multiply("k % 3", "k % 3"), "trigger empty.at(k);", answer),
+            consumer("wait full.at(k);", turn, multiply("k % 3", "k % 3"), "trigger empty.at(k);", answer),
         ),
     )
 
@@ -119,6 +119,7 @@ def three_producers() -> str:
     )
 
 
+MEETING = "inthreads (t == 1) { c.at(0, 0) = 0.0f; }"  # all meet behind it
 ORDERS = (
     "wait_b b wait_a a",
     "wait_a a wait_b b",
@@ -137,6 +138,10 @@ NARROWED = {f"mixed {order}": mixed(order) for order in ORDERS} | {
 MEET = {
     "acknowledged by a thread": acknowledged("t == 0"),
     "acknowledged by a warp": acknowledged("t < 32"),
+    "acknowledged, waited for in a loop that is left": acknowledged(
+        "t == 0", f"foreach {{j}} in [2] {{ wait go; if (j == 0) break; {MEETING} }}"
+    ),
+    "acknowledged, waited for by a part": acknowledged("t == 0", "if (t < 64) { wait go; }"),
     "copied, in loops of their own": copied(apart=True),
 }
 OTHERS = {f"ring of {depth}": ring(depth) for depth in (1, 2, 3, 5)} | {
