@@ -41,9 +41,8 @@ def explain_code(session: Session, code: str) -> int:
     if not pages:
         raise CompileError([_unknown(code, match and int(match[2]), known)])
     if session.console.json:
-        name, text = next(iter(pages.items()))
-        who, rules = _stage(name)
-        session.console.data({"code": name, "title": _title(text), "stage": who, "rules": rules, "text": text})
+        data = [_data(name, text) for name, text in pages.items()]
+        session.console.data(data if len(data) > 1 else data[0])
     else:
         session.console.result("\n\n".join(_page(name, text) for name, text in pages.items()))
     return 0
@@ -74,6 +73,11 @@ def _title(text: str) -> str:
 def _page(code: str, text: str) -> str:
     who, rules = _stage(code)
     return f"{text}\n\n{code} is reported by {who}. The rules are in {rules}."
+
+
+def _data(code: str, text: str) -> dict[str, str]:
+    who, rules = _stage(code)
+    return {"code": code, "title": _title(text), "stage": who, "rules": rules, "text": text}
 
 
 def _stage(code: str) -> tuple[str, str]:

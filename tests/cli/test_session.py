@@ -211,6 +211,10 @@ class TestExplain:
         assert list(found) == ["code", "title", "stage", "rules", "text"]
         assert found["title"] == "an immutable name is given another value"
 
+    def test_a_number_of_an_error_and_a_warning_gives_both_as_data(self):
+        found = json.loads(runner.invoke(app, ["explain", "2001", "--format", "json"]).stdout)
+        assert [page["code"] for page in found] == ["E-2001", "W-2001"]
+
     def test_without_a_name_it_lists_the_codes_by_stage(self):
         lines = runner.invoke(app, ["explain"]).stdout.splitlines()
         assert lines[0] == "a rule of the language:"
