@@ -70,14 +70,10 @@ class Stages:
         from croq.ir.build import build
         from croq.ir.verify import verify
 
-        model = self.model
-        with timed(self.seconds, "build"):
-            module = build(model, sink)
-            sink.check()
-            for kernel in module.kernels:
-                verify(kernel, "tile")
-                if self.observer is not None:
-                    self.observer("build", kernel)
+        module = build(self.model, sink)
+        sink.check()
+        for kernel in module.kernels:
+            verify(kernel, "tile")
         return module
 
     def after(self, name: str, sink: Sink | None = None) -> Module:
@@ -111,8 +107,12 @@ class Stages:
         from croq.passes import pipeline
         from croq.plan import plan
 
-        model, sink = self.model, Sink(list(self.sink.diagnostics))
-        module = self.tile(sink)
+        model, sink = self.model, Sink(list(self.sink.diagnostics))  # the model first: its time is its own
+        with timed(self.seconds, "build"):
+            module = self.tile(sink)
+        if self.observer is not None:
+            for kernel in module.kernels:
+                self.observer("build", kernel)
         with timed(self.seconds, "passes"):
             pipeline.run(module, sink, observer=self.observer)
             sink.check()

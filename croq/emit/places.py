@@ -11,8 +11,6 @@ from croq.emit.expressions import Expr, name
 from croq.emit.names import Names
 from croq.ir.objects import Buffer, Event, Kernel
 
-SHARED_ARRAY = "croq_smem"
-
 # name, declaration, what it needs, comment; in order of declaration
 _THREAD_PLACES = (
     ("thread", "s32", "threadIdx.x", (), ""),
@@ -74,9 +72,6 @@ class Places:
 
     def local_array(self, buffer: Buffer) -> str:
         return self.addresses[buffer]
-
-    def offset_name(self, item: Buffer | Event) -> str:
-        return f"{self.addresses[item]}_offset"
 
     def stride_name(self, buffer: Buffer) -> Expr:
         """Bytes between the slots of a buffer."""

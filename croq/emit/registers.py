@@ -10,7 +10,6 @@ An array of fragments has one more dimension in front.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING
 
 from croq.emit.expressions import (
@@ -26,7 +25,7 @@ from croq.emit.expressions import (
 )
 from croq.ir.objects import Fragment, FragRef, Kernel
 from croq.ir.types import FLOATS, INTEGERS
-from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout
+from croq.target.fragments import ROWS, AccumulatorLayout
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
@@ -151,16 +150,3 @@ def packed_pair(target: str, low: Expr, high: Expr, source: str) -> Expr:
     if source == target:
         return Expr(f"croq::pack_bits({low}, {high})", reads=reads)
     return Expr(f"croq::pack<{target}>({as_float(low, source)}, {as_float(high, source)})", reads=reads)
-
-
-def row_count(frag: Fragment) -> int:
-    """Row registers of a thread over the fragment's rows."""
-    layout = frag.layout
-    if isinstance(layout, AccumulatorLayout):
-        return layout.row_registers
-    assert isinstance(layout, RowLayout)
-    return layout.registers
-
-
-def uniform_size(layout: UniformLayout) -> int:
-    return prod(layout.shape)

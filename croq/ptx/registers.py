@@ -6,7 +6,7 @@ tell registers from constants. PTX ISA, "Operands", "Special Registers".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
@@ -114,6 +114,3 @@ class Specials:
     def _set(self, name: str, value: Any) -> None:
         row = self.rows.setdefault(name, np.zeros(self.threads, np.uint32))
         row[:] = value
-
-
-Reader = Callable[[], int]

@@ -18,10 +18,6 @@ def find(state: State, name: str) -> Symbol | None:
     return None
 
 
-def scope_of(state: State, symbol: Symbol) -> Scope | None:
-    return next((scope for scope in state.scope.chain() if scope.names.get(symbol.name) is symbol), None)
-
-
 def use(state: State, expr: ast.Name, *, code: str = "E-314") -> Symbol | None:
     """What `expr` refers to, recorded in the model; reports a name that is not declared."""
     symbol = state.model.symbols.get(expr) or find(state, expr.id)  # a member of a group is resolved already

@@ -24,7 +24,7 @@ from croq.simulate import hostile
 from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
 from croq.simulate.hostile import Plan
-from croq.simulate.machine import ALL_LANES, Policy, Run, Warp
+from croq.simulate.machine import Policy, Run, Warp
 from croq.simulate.memory import GlobalData, SharedTile
 from croq.simulate.registers import Registers, Shape
 from croq.target.cuda import WARP
@@ -328,7 +328,3 @@ def check_exit(warp: Warp) -> None:
                 pending.op,
                 f"thread {WARP * warp.index + lane} ends without waiting until its bulk store has read shared memory",
             )
-
-
-def is_full(warp: Warp) -> bool:
-    return warp.mask == ALL_LANES

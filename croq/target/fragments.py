@@ -41,10 +41,6 @@ class AccumulatorLayout:
         """Rows a thread holds parts of."""
         return self.m // ROWS * 2
 
-    def row_register_of(self, register: int) -> int:
-        """Which of the thread's rows `register` belongs to (the register of a `RowLayout` over the same rows)."""
-        return register // (self.n // 2) * 2 + (register >> 1 & 1)
-
     def coordinates(self, thread: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         t = np.asarray(thread, dtype=np.int64)[:, None]
         r = np.arange(self.registers, dtype=np.int64)[None, :]

@@ -108,10 +108,6 @@ class DeviceText:
         """Of constructors, operators and the like, of any class: which of them an expression runs is not followed."""
         return self._scan([token for token in self._implicit if token != "operator"])
 
-    def of_tokens(self, text: str) -> Nature:
-        """Of C++ text that stands in a kernel."""
-        return self._scan([token for _, token in tokens(text)])
-
     def _own(self, name: str) -> str:
         """The name under which a function of the file stands here: without its namespaces, which are not told apart."""
         last = name.rsplit("::", 1)[-1].strip()
