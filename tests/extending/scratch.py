@@ -17,20 +17,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "extending.md"
-COPIED = (
-    "croq",
-    "docs",
-    "generated",
-    "grammar",
-    "kernels",
-    "runtime",
-    "tests",
-    "tools",
-    "pyproject.toml",
-    "README.md",
-    "CONTRIBUTING.md",
-    "LICENSE",
-)
+FOLDERS = ("croq", "docs", "generated", "grammar", "kernels", "runtime", "tests", "tools")  # and every file beside them
 
 
 def diff_of(section: str) -> str:
@@ -84,11 +71,11 @@ class Scratch:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         unwanted = shutil.ignore_patterns("__pycache__", "*.pyc")
-        for name in COPIED:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
-            else:
-                shutil.copy(ROOT / name, folder / name)
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+        for path in ROOT.iterdir():
+            if path.is_file() and not path.name.startswith("."):
+                shutil.copy(path, folder / path.name)
 
     def write(self, path: str, text: str) -> None:
         target = self.folder / path
