@@ -70,10 +70,12 @@ class Stages:
         from croq.ir.build import build
         from croq.ir.verify import verify
 
-        module = build(self.model, sink)
-        sink.check()
-        for kernel in module.kernels:
-            verify(kernel, "tile")
+        model = self.model
+        with timed(self.seconds, "build"):
+            module = build(model, sink)
+            sink.check()
+            for kernel in module.kernels:
+                verify(kernel, "tile")
         return module
 
     def after(self, name: str, sink: Sink | None = None) -> Module:
@@ -107,9 +109,8 @@ class Stages:
         from croq.passes import pipeline
         from croq.plan import plan
 
-        model, sink = self.model, Sink(list(self.sink.diagnostics))  # the model first: its time is its own
-        with timed(self.seconds, "build"):
-            module = self.tile(sink)
+        model, sink = self.model, Sink(list(self.sink.diagnostics))
+        module = self.tile(sink)
         if self.observer is not None:
             for kernel in module.kernels:
                 self.observer("build", kernel)
