@@ -141,6 +141,11 @@ class Event(Object):
     why: str = ""
 
 
+def slot_name(owner: Buffer | Event, slot: int) -> str:
+    """One of several slots, in words for the source's reader."""
+    return f"{owner.name}[{slot}]" if owner.array or owner.slots > 1 else owner.name
+
+
 @dataclass(eq=False)
 class Variable(Object):
     """A mutable scalar of a thread."""

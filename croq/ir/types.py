@@ -80,3 +80,13 @@ class ThreadSet:
 
     def __str__(self) -> str:
         return "{" + ", ".join(f"{a}..{b}" for a, b in self.ranges) + "}"
+
+
+def warps_in_words(indices: Iterable[int], to: str = " to ") -> str:
+    """`warp 3`, `warps 0 to 3`, `warps 0, 2, 5`."""
+    warps = sorted(indices)
+    if len(warps) == 1:
+        return f"warp {warps[0]}"
+    if warps == list(range(warps[0], warps[-1] + 1)):
+        return f"warps {warps[0]}{to}{warps[-1]}"
+    return "warps " + ", ".join(map(str, warps))

@@ -319,10 +319,10 @@ def exits(block: Block | None) -> bool:
 
 def check_exit(warp: Warp) -> None:
     """A warp may not end with operations in flight that use its registers or the CTA's shared memory."""
-    for mma in [*warp.open, *(m for _, group in warp.commits for m in group)]:
+    for mma in warp.mmas:
         raise fault("E-5021", mma.op, f"an MMA of warp {warp.index} is not waited for before the kernel ends")
     for lane, bulk in warp.bulk.items():
-        for pending in [*bulk.open, *(p for group in bulk.groups for p in group)]:
+        for pending in bulk:
             raise fault(
                 "E-5021",
                 pending.op,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from croq.ir import hw
 from croq.ir.core import Op
 from croq.ir.objects import Event
+from croq.ir.types import warps_in_words
 from croq.simulate.barriers import Mbarrier
 from croq.simulate.faults import SimulationFault, fault
 from croq.simulate.machine import Cta, Waiting, Warp
@@ -30,7 +31,7 @@ def deadlock(cta: Cta, live: list[Warp]) -> SimulationFault:
     notes = [f"{_wait_for(warps)} {text}" for (s, text), warps in waits.items() if s is None or s is span]
     ended = [warp.index for warp in cta.warps if warp not in live]
     if ended:
-        notes.append(f"{_warps(ended)} {'has' if len(ended) == 1 else 'have'} ended")
+        notes.append(f"{warps_in_words(ended)} {'has' if len(ended) == 1 else 'have'} ended")
     notes += [note for warp in live if (note := _lapped(warp))]
     notes += _Causes(cta, live).notes()
     notes += [f"`{e.name}` is triggered by threads {e.triggers}" for e in events if e.triggers is not None]
@@ -38,7 +39,7 @@ def deadlock(cta: Cta, live: list[Warp]) -> SimulationFault:
     return fault(
         "E-5010",
         span,
-        f"deadlock: {_warps([w.index for w in live])} of {len(cta.warps)} cannot go on",
+        f"deadlock: {warps_in_words([w.index for w in live])} of {len(cta.warps)} cannot go on",
         labels=labels,
         notes=dict.fromkeys(notes),
         hint="an event is waited for more often than it is triggered, or the handshakes wait for one another",
@@ -60,7 +61,7 @@ class _Causes:
         for warp in self.live.values():
             named = warp.waiting.named if warp.waiting is not None else None
             if named is not None and named.there:
-                yield f"{_warps(named.there)} {'is' if len(named.there) == 1 else 'are'} at {named.name}"
+                yield f"{warps_in_words(named.there)} {'is' if len(named.there) == 1 else 'are'} at {named.name}"
         circle = self._circle()
         if circle:
             yield "they wait for one another: " + ", ".join(
@@ -71,7 +72,7 @@ class _Causes:
         triggers = self._triggers(barrier.event)
         if not triggers:
             yield f"nothing in the kernel triggers `{barrier.event.name}`"
-        if barrier.waiting_for:
+        if barrier.pending:
             for op in triggers:
                 yield from self._of_trigger(barrier, op)
         elif barrier.tx > 0 and not any(p.op for p in self.cta.pending):
@@ -90,7 +91,7 @@ class _Causes:
             states[self._state(index, barrier)].append(index)
         where = f" (line {op.span.line})" if op.span is not None else ""
         if len(states) <= 3:
-            parts = "; by ".join(f"{_warps(warps)}, which {what}" for what, warps in states.items())
+            parts = "; by ".join(f"{warps_in_words(warps)}, which {what}" for what, warps in states.items())
             yield f"`{barrier.event.name}` is triggered{where} by {parts}"
 
     def _state(self, index: int, of: Mbarrier) -> str:
@@ -155,14 +156,4 @@ def _waiting(waiting: Waiting | None) -> str:
 
 
 def _wait_for(indices: list[int]) -> str:
-    return f"{_warps(indices)} {'waits' if len(indices) == 1 else 'wait'} for"
-
-
-def _warps(indices: Iterable[int]) -> str:
-    """`warp 3`, `warps 0 to 3`, `warps 0, 2, 5`."""
-    indices = sorted(indices)
-    if len(indices) == 1:
-        return f"warp {indices[0]}"
-    if indices == list(range(indices[0], indices[-1] + 1)):
-        return f"warps {indices[0]} to {indices[-1]}"
-    return "warps " + ", ".join(str(i) for i in indices)
+    return f"{warps_in_words(indices)} {'waits' if len(indices) == 1 else 'wait'} for"

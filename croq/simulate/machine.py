@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +21,7 @@ from croq.simulate.memory import Shared
 from croq.simulate.registers import Registers
 from croq.simulate.watch import Watcher, elements
 from croq.target.cuda import WARP
+from croq.target.handshakes import CommitGroups
 
 if TYPE_CHECKING:
     from croq.simulate.compiler import Program
@@ -78,15 +79,14 @@ class Policy:
 
 
 @dataclass(eq=False)
-class Pending:
-    """A TMA load or store in flight. `run` makes its effects; `of`: the warp that issued it."""
+class _InFlight:
+    """An asynchronous operation of a warp; `run` makes its effects."""
 
     of: Warp
     op: Op
-    run: Callable[[Pending], None]
-    lane: int = 0
-    done: bool = False
-    weight: float = 1.0
+    run: Callable[[Any], None]
+    done: bool = field(default=False, kw_only=True)
+    weight: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
         self.weight = self.of.cta.draw_weight()
@@ -101,42 +101,24 @@ class Pending:
 
 
 @dataclass(eq=False)
-class Mma:
+class Pending(_InFlight):
+    """A TMA load or store."""
+
+    lane: int = 0
+
+
+@dataclass(eq=False)
+class Mma(_InFlight):
     """One warp's share of a WGMMA that it has issued. It holds its registers until it is waited for."""
 
-    of: Warp
-    op: Op
-    run: Callable[[Mma], None]
     accumulator: Registers
     operand: Registers | None
-    done: bool = False
     future: str | None = None  # the source's name for it, once it is committed
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        self.weight = self.of.cta.draw_weight()
-
-    def complete(self) -> None:
-        if not self.done:
-            self.done = True
-            self.run(self)
 
     def release(self) -> None:
         self.accumulator.writing -= 1
         if self.operand is not None:
             self.operand.reading -= 1
-
-    def __str__(self) -> str:
-        return f"{self.op.NAME} of warp {self.of.index}"
-
-
-@dataclass(eq=False)
-class BulkGroups:
-    """One thread's bulk stores: not yet committed ones, and committed groups not waited for."""
-
-    open: list[Pending] = field(default_factory=list)
-    groups: deque[list[Pending]] = field(default_factory=deque)
-    committed: int = 0
 
 
 TOGETHER = "WGMMAs and `setmaxnreg` are executed by all four warps of a warpgroup, in the same order"
@@ -198,10 +180,8 @@ class Warp:
         self.group: Warpgroup | None = None
         self.issued = 0
         self.queue: deque[Mma] = deque()  # not executed yet
-        self.open: list[Mma] = []  # not committed yet
-        self.committed = 0
-        self.commits: deque[tuple[int, list[Mma]]] = deque()  # not waited for yet
-        self.bulk: dict[int, BulkGroups] = {}
+        self.mmas: CommitGroups[Mma] = CommitGroups()
+        self.bulk: defaultdict[int, CommitGroups[Pending]] = defaultdict(CommitGroups)  # stores, by lane
         self.steps = 0
         self.passed: dict[Mbarrier, int] = {}  # waits that are over
         self.ready_since = 0  # random schedules: the turn since when it could go on; 0: not known

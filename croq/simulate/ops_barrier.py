@@ -85,7 +85,7 @@ def _arrive(c: Compiler, op: hw.MbarrierArrive | hw.MbarrierExpectTx) -> Code:
             phase = barrier.phase
             if watch is not None and barrier.expected:
                 watch.arrive(warp, op, barrier, lanes)
-            barrier.expect(lanes.bit_count(), size, op)
+            barrier.come(lanes.bit_count(), op, size)
             if watch is not None and barrier.phase != phase:
                 watch.complete(op, barrier)
 
@@ -164,7 +164,7 @@ def _join(warp: Warp, barrier: NamedBarrier, count: int, op: Op) -> bool:
     watch = warp.cta.watch
     if watch is not None:
         watch.join(warp, op, barrier)
-    last = barrier.arrive(count, op, warp.index)
+    last = barrier.come(count, op, warp.index)
     if watch is not None and last:
         watch.joined(op, barrier)
     return last

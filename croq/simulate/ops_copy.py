@@ -21,7 +21,7 @@ from croq.simulate.barriers import Mbarrier
 from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.dtypes import Array, Scalar
 from croq.simulate.faults import fault
-from croq.simulate.machine import BulkGroups, Pending, Run, Waiting, Warp, lanes_of
+from croq.simulate.machine import Pending, Run, Waiting, Warp, lanes_of
 from croq.simulate.memory import CHUNK
 from croq.simulate.views import Box, data_of, start_of
 from croq.simulate.watch import Place, whole
@@ -267,7 +267,7 @@ def _store(c: Compiler, op: hw.BulkTensorStore) -> Code:
 
     def issue(warp: Warp, lane: int) -> None:
         at, start = coordinates(warp, lane), source.start(warp, op)
-        bulk, watch = warp.bulk.setdefault(lane, BulkGroups()), warp.cta.watch
+        bulk, watch = warp.bulk[lane], warp.cta.watch
         if watch is not None:
             into = mapped.watched(at) if watch.follows(mapped.data.param) else None
             watch.store(warp, lane, op, source.watched(start), into, bulk.committed + 1)
@@ -291,10 +291,7 @@ def _store(c: Compiler, op: hw.BulkTensorStore) -> Code:
 def _commit(c: Compiler, op: hw.BulkCommit) -> Code:
     def run(warp: Warp) -> None:
         for lane in lanes_of(warp.mask):
-            bulk = warp.bulk.setdefault(lane, BulkGroups())
-            bulk.groups.append(bulk.open)
-            bulk.open = []
-            bulk.committed += 1
+            warp.bulk[lane].commit()
 
     return c.preemptible(Code(run))
 
@@ -309,15 +306,14 @@ def _bulk_wait(c: Compiler, op: hw.BulkWait) -> Code:
 
     def run(warp: Warp) -> Run:
         for lane in lanes_of(warp.mask):
-            bulk = warp.bulk.get(lane)
-            while bulk is not None and len(bulk.groups) > depth:
-                for pending in bulk.groups[0]:
+            bulk = warp.bulk[lane]
+            for stores in bulk.due(depth):
+                for pending in stores:
                     if lazy:
                         pending.complete()
                     if not pending.done:
                         yield Waiting(op, partial(_done, pending), lambda: "its bulk stores")
-                bulk.groups.popleft()
-            if bulk is not None and warp.cta.watch is not None and bulk.committed > depth:
+            if warp.cta.watch is not None and bulk.committed > depth:
                 warp.cta.watch.stored(warp, lane, op, bulk.committed - depth, read=read)
 
     return c.preemptible(Code(blocking=run))

@@ -91,7 +91,7 @@ def _issue(c: Compiler, op: hw.WgmmaIssue) -> Code:
         if operand is not None:
             operand.reading += 1
             operand.user = mma
-        warp.open.append(mma)
+        warp.mmas.open.append(mma)
         if eager:
             mma.complete()
         else:
@@ -153,7 +153,7 @@ def _watch(mma: Mma, places: list[Place], accumulate: bool) -> None:
     for registers in [mma.operand, mma.accumulator if accumulate else None]:
         if registers is not None and registers.data is registers.shape.undefined and not registers.writing:
             watch.undefined(warp, mma.op, registers.shape.fragment)
-    watch.multiply(warp, mma, places, warp.committed + 1)
+    watch.multiply(warp, mma, places, warp.mmas.committed + 1)
 
 
 # ----------------------------------------------------------------------------------------------------- commit and wait
@@ -163,11 +163,9 @@ def _commit(c: Compiler, op: hw.WgmmaCommit) -> Code:
 
     def run(warp: Warp) -> None:
         group_of(warp, op)
-        for mma in warp.open:
+        for mma in warp.mmas.open:
             mma.future = future
-        warp.commits.append((warp.committed, warp.open))
-        warp.open = []
-        warp.committed += 1
+        warp.mmas.commit()
 
     return c.preemptible(Code(run))
 
@@ -178,19 +176,18 @@ def _wait(c: Compiler, op: hw.WgmmaWait) -> Code:
 
     def run(warp: Warp) -> Run:
         group = group_of(warp, op)
-        due = warp.committed - depth  # groups with a smaller number must be complete
-        if due > 0 and any(w.committed < due for w in group.warps):
-            yield Waiting(op, lambda: all(w.committed >= due for w in group.warps), lambda: _behind(group, due))
+        due = warp.mmas.committed - depth  # groups with a smaller number must be complete
+        if due > 0 and any(w.mmas.committed < due for w in group.warps):
+            yield Waiting(op, lambda: all(w.mmas.committed >= due for w in group.warps), lambda: _behind(group, due))
         if lazy and due > 0 and warp.queue:
             yield None  # whoever else can go on does so first
-        while warp.commits and warp.commits[0][0] < due:
-            for mma in warp.commits[0][1]:
+        for mmas in warp.mmas.due(depth):
+            for mma in mmas:
                 while lazy and not mma.done:
                     warp.queue.popleft().complete()
                 if not mma.done:
                     yield Waiting(op, partial(_done, mma), lambda: "an MMA")
                 mma.release()
-            warp.commits.popleft()
         if warp.cta.watch is not None and due > 0:
             warp.cta.watch.multiplied(warp, op, due)
 
@@ -202,5 +199,5 @@ def _done(mma: Mma) -> bool:
 
 
 def _behind(group: Warpgroup, due: int) -> str:
-    late = [str(w.index) for w in group.warps if w.committed < due]
+    late = [str(w.index) for w in group.warps if w.mmas.committed < due]
     return f"its warpgroup's MMAs, which warps {', '.join(late)} have not issued"

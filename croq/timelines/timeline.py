@@ -17,6 +17,7 @@ from croq.ir import hw
 from croq.ir.core import Op
 from croq.ir.objects import Buffer, FragRef, Kernel, View
 from croq.ir.scalar import Call, FragWrite, LoadElement, StoreElement
+from croq.ir.types import warps_in_words
 from croq.simulate.barriers import Mbarrier
 from croq.simulate.binding import Block
 from croq.simulate.dtypes import Array
@@ -171,7 +172,7 @@ def _warp_tracks(done: Replayed) -> list[Track]:
             roles = _roles(done.steps[speaker])
             # Warps that are there without playing the role are not worth a mention.
             warps = tuple(sorted(w for w in speakers[speaker] if w == speaker or roles in _all_roles(done.steps[w])))
-            name = f"{roles[-1]}: {_warps(warps)}" if roles else _warps(warps)
+            name = f"{roles[-1]}: {warps_in_words(warps, to='-')}" if roles else warps_in_words(warps, to="-")
             spans = [_span(e) for e in done.steps[speaker] if e.end > e.start]
             tracks.append(Track(name, "warps", warps, tuple(spans)))
     return tracks
@@ -193,20 +194,13 @@ def _roles(executed: Sequence[Executed]) -> tuple[str, ...]:
     return max(_all_roles(executed).items(), key=lambda item: (item[1], len(item[0])), default=((), 0))[0]
 
 
-def _warps(warps: Sequence[int]) -> str:
-    if len(warps) == 1:
-        return f"warp {warps[0]}"
-    whole = list(warps) == list(range(warps[0], warps[-1] + 1))
-    return f"warps {warps[0]}-{warps[-1]}" if whole else f"warps {', '.join(map(str, warps))}"
-
-
 def _async_tracks(done: Replayed) -> list[Track]:
     """The MMAs of each warpgroup; loads and stores, in as many tracks as are under way at once."""
     tracks = []
     for leader in sorted({flight.warp for flight in done.mmas}):
         spans = [_mma_span(f) for f in done.mmas if f.warp == leader]
         warps = tuple(range(leader, leader + WARPGROUP))
-        tracks.append(Track(f"tensor cores for {_warps(warps)}", "mma", warps, tuple(spans)))
+        tracks.append(Track(f"tensor cores for {warps_in_words(warps, to='-')}", "mma", warps, tuple(spans)))
     for group, flights in (("load", done.loads), ("store", done.stores)):
         lanes = _lanes([_move_span(f) for f in flights])
         for index, lane in enumerate(lanes):

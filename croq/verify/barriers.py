@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from croq.ir.objects import Event
+from croq.ir.objects import Event, slot_name
+from croq.target import handshakes
+from croq.target.cuda import WARP
+from croq.target.handshakes import Closing, Epoch
 from croq.verify.barrier_faults import (
     born_twice,
     lapped,
@@ -29,55 +32,62 @@ from croq.verify.barrier_faults import (
     unfenced_init,
 )
 from croq.verify.sites import Site
-from croq.verify.state import Clock, Closing, Epoch, State, Warp
+from croq.verify.state import Clock, State, Warp
 from croq.verify.values import Scalar
+
+Inside = list[tuple[Warp, tuple[int, ...]]]  # warps that are held, and their agents
 
 
 @dataclass(eq=False)
-class Bar:
-    """One slot of an event that is an mbarrier."""
+class Counted:
+    """What has phases that complete, and who knows of them."""
 
-    event: Event
-    slot: int
     component: int
-    count: int = 0  # 0: not initialised
-    pending: int = 0
-    tx: int = 0
-    done: int = 0  # completed phases
     arrived: Clock | None = None  # what the arrivals of this phase know
-    last: Clock | None = None  # what a waiter for the last completed phase learns
-    waits: list[tuple[int, int, int, Site, int]] = field(default_factory=list)  # completion, agent, time, site, moment
-    asleep: list[Warp] = field(default_factory=list)
-    born: tuple[Epoch, Epoch | None] | None = None  # initialisation, and its fence
-    arrivals: list[tuple[int, Site, int]] = field(default_factory=list)  # warp, site, moment; of this phase
-    landed: int = 0  # bytes of this phase
-    expected: int = 0
-    last_load: tuple[int, Site, int] | None = None  # completion it counts on, site, moment
-    moment: int = -1  # of the last completion
     arrivers: Closing = field(default_factory=list)
-    closings: list[Closing] = field(default_factory=list)
+    closings: list[Closing] = field(default_factory=list)  # of completed phases
+    moment: int = -1  # of the last completion
+
+    @property
+    def done(self) -> int:
+        """Completed phases."""
+        return len(self.closings)
+
+
+@dataclass(eq=False)
+class Slot(Counted):
+    """One slot of an event."""
+
+    event: Event = field(kw_only=True)
+    slot: int = field(kw_only=True)
+    asleep: list[Warp] = field(default_factory=list)
+    arrivals: list[tuple[int, Site, int]] = field(default_factory=list)  # warp, site, moment; of this phase
 
     @property
     def name(self) -> str:
-        return f"{self.event.name}[{self.slot}]" if self.event.array or self.event.slots > 1 else self.event.name
+        return slot_name(self.event, self.slot)
 
 
 @dataclass(eq=False)
-class Named:
-    """A named barrier; `threads` have arrived in this generation."""
+class Bar(Slot):
+    """One that is an mbarrier."""
 
-    number: int
-    component: int
-    done: int = 0
-    threads: int = 0
-    count: int = 0
-    arrived: Clock | None = None
+    state: handshakes.Mbarrier = field(default_factory=handshakes.Mbarrier)
+    last: Clock | None = None  # what a waiter for the last completed phase learns
+    waits: list[tuple[int, int, int, Site, int]] = field(default_factory=list)  # completion, agent, time, site, moment
+    born: tuple[Epoch, Epoch | None] | None = None  # initialisation, and its fence
+    landed: int = 0  # bytes of this phase
+    announced: int = 0
+    last_load: tuple[int, Site, int] | None = None  # completion it counts on, site, moment
+
+
+@dataclass(eq=False)
+class Named(Counted):
+    number: int = field(kw_only=True)
+    state: handshakes.NamedBarrier = field(default_factory=handshakes.NamedBarrier)
     warps: dict[int, tuple[Site, int]] = field(default_factory=dict)
-    inside: list[tuple[Warp, tuple[int, ...]]] = field(default_factory=list)
+    inside: Inside = field(default_factory=list)
     event: Event | None = None
-    moment: int = -1
-    arrivers: list[Epoch] = field(default_factory=list)
-    closings: list[Closing] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -99,9 +109,9 @@ class Barriers(State):
         self.bars = {}
         for event in self.kernel.events:
             if event.lowering == "mbarrier":
-                self.bars[event] = [Bar(event, slot, self.component()) for slot in range(event.slots)]
+                self.bars[event] = [Bar(self.component(), event=event, slot=n) for n in range(event.slots)]
         used = {0, *(s.objects["barrier"] for s in self.program.sites if "barrier" in s.objects)}
-        self.named = {n: Named(n, self.component()) for n in sorted(used)}
+        self.named = {n: Named(self.component(), number=n) for n in sorted(used)}
         self.waited = {s.objects["event"] for s in self.program.sites if s.kind == "wait"}
 
     def bar(self, warp: Warp, agent: int, site: Site, slot: Scalar) -> Bar:
@@ -121,7 +131,7 @@ class Barriers(State):
                 if bar.born is not None or self.lanes[agent].bit_count() > 1:
                     raise born_twice(bar, site, warp)
                 bar.born = ((agent, self.vc[agent][agent]), None)
-                bar.count = bar.pending = site.objects["count"]
+                bar.state.start(site.objects["count"])
         self.note(warp, site, f"init {site.objects['event'].name} ({site.objects['count']})")
 
     def init_fence(self, warp: Warp, mask: int, site: Site) -> None:
@@ -140,26 +150,31 @@ class Barriers(State):
             lanes = self.lanes[agent].bit_count()
             text = f"expect {size} bytes on {bar.name}" if size else f"arrive {bar.name}"
             moment = self.note(warp, site, f"{text} #{bar.done + 1}", (bar.moment,), {bar.event})
-            if self.completed(agent, bar.component, bar.closings) < bar.done and bar.event in self.waited:
+            if self.completed(agent, bar) < bar.done and bar.event in self.waited:
                 raise mixed(bar, site, warp, moment)
-            if lanes > bar.pending:
+            if lanes > bar.state.pending:
                 raise too_many(bar, site, warp, moment)
-            if bar.arrivers is not None:
-                bar.arrivers.append((agent, self.vc[agent][agent]))
-            bar.arrived = self.vc[agent] if bar.arrived is None else self.merged((bar.arrived, self.vc[agent]))
-            self.step(agent)
+            self.release(agent, bar)
             bar.arrivals.append((warp.index, site, moment))
-            bar.pending -= lanes
-            bar.tx += size * lanes
-            bar.expected += size * lanes
+            bar.state.expect(size * lanes)
+            bar.state.arrive(lanes)
+            bar.announced += size * lanes
             self.advance(bar, site, warp)
+
+    def release(self, agent: int, counted: Counted) -> None:
+        """What an arrival passes on."""
+        clock = self.vc[agent]
+        if counted.arrivers is not None:
+            counted.arrivers.append((agent, clock[agent]))
+        counted.arrived = clock if counted.arrived is None else self.merged((counted.arrived, clock))
+        self.step(agent)
 
     def land(self, warp: Warp, agent: int, site: Site, bar: Bar, size: int, moment: int) -> Epoch:
         """A load that counts on `bar` is issued. Its bytes land at once: every other moment is as good (confluence).
 
         Returns when its writes are certainly over.
         """
-        if self.completed(agent, bar.component, bar.closings) < bar.done:
+        if self.completed(agent, bar) < bar.done:
             raise late_bytes(bar, site, warp, moment)
         assert bar.born is not None
         fence = bar.born[1]
@@ -169,7 +184,7 @@ class Barriers(State):
         bar.arrived = issued if bar.arrived is None else self.merged((bar.arrived, issued))
         bar.arrivers = None
         self.step(agent)
-        bar.tx -= size
+        bar.state.land(size)
         bar.landed += size
         end = (bar.component, bar.done + 1)
         bar.last_load = (bar.done + 1, site, moment)
@@ -178,27 +193,33 @@ class Barriers(State):
 
     def advance(self, bar: Bar, site: Site, warp: Warp) -> None:
         """B3: complete the phase if it is complete."""
-        if bar.pending:
-            return
-        if bar.tx < 0:
+        if bar.state.overdrawn:
             raise mismatch(bar, site, warp)
-        if bar.tx > 0:
+        if not bar.state.advance():
             return
         clock = bar.arrived
         assert clock is not None
         for completion, agent, time, waiter, moment in bar.waits:
             if completion == bar.done and clock[self.half + agent] < time:
                 raise lapped(self, bar, waiter, agent, moment, site)
-        bar.done += 1
-        clock = list(clock)
-        clock[bar.component] = clock[self.half + bar.component] = bar.done
-        bar.last, bar.arrived = clock, None
-        bar.closings.append(bar.arrivers)
-        bar.arrivers = []
-        bar.moment = self.note(None, site, f"{bar.name} #{bar.done} completes", [m for *_, m in bar.arrivals])
-        bar.waits, bar.arrivals = [], []
-        bar.pending, bar.tx, bar.landed, bar.expected = bar.count, 0, 0, 0
-        sleepers, bar.asleep = bar.asleep, []
+        bar.last = self.close(bar)
+        bar.waits, bar.landed, bar.announced = [], 0, 0
+        self.completes(bar, site)
+
+    def close(self, counted: Counted) -> Clock:
+        """The phase is over. Returns what those learn who wait for it."""
+        assert counted.arrived is not None
+        clock = list(counted.arrived)
+        counted.closings.append(counted.arrivers)
+        clock[counted.component] = clock[self.half + counted.component] = counted.done
+        counted.arrived, counted.arrivers = None, []
+        return clock
+
+    def completes(self, at: Slot, site: Site) -> None:
+        """Wake those who wait for the completion."""
+        at.moment = self.note(None, site, f"{at.name} #{at.done} completes", [m for *_, m in at.arrivals])
+        at.arrivals = []
+        sleepers, at.asleep = at.asleep, []
         for sleeper in sleepers:
             self.wake(sleeper)
 
@@ -207,8 +228,7 @@ class Barriers(State):
         for agent in self.acting(warp, mask):
             bar = self.bar(warp, agent, site, slot)
             sign = self.number(parity, agent, f"the parity of the wait for `{bar.event.name}`", site.op)
-            known = self.completed(agent, bar.component, bar.closings)
-            target = known if known & 1 != sign & 1 else known + 1
+            target = handshakes.awaited(self.completed(agent, bar), sign)
             if bar.done < target:
                 bar.asleep.append(warp)
                 warp.blocked = (site, f"completion {target} of {bar.name}")
@@ -219,9 +239,7 @@ class Barriers(State):
 
     def _returned(self, warp: Warp, agent: int, site: Site, bar: Bar, parity: Scalar) -> None:
         """B2."""
-        known = self.completed(agent, bar.component, bar.closings)
-        sign = self.number(parity, agent, "the parity", site.op)
-        target = known if known & 1 != sign & 1 else known + 1
+        target = handshakes.awaited(self.completed(agent, bar), self.number(parity, agent, "the parity", site.op))
         moment = self.note(
             warp,
             site,
@@ -241,7 +259,7 @@ class Barriers(State):
         """Arrive; the warp is `held` until all have."""
         barrier = self._bar_arrive(warp, mask, site, number, count, "sync")
         warp.held = True
-        warp.blocked = (site, f"{barrier.name} ({barrier.threads} of {count} threads are there)")
+        warp.blocked = (site, f"{barrier.name} ({barrier.state.arrived} of {count} threads are there)")
         barrier.inside.append((warp, self.acting(warp, mask)))
         self._bar_advance(barrier)
 
@@ -257,41 +275,35 @@ class Barriers(State):
         if mask != warp.base:
             raise partial(warp, site, f"{barrier.name} counts whole warps", moment)
         if warp.index in barrier.warps or any(
-            self.completed(a, barrier.component, barrier.closings) < barrier.done for a in self.acting(warp, mask)
+            self.completed(agent, barrier) < barrier.done for agent in self.acting(warp, mask)
         ):
             raise named_mixed(barrier, site, warp, moment)
-        if barrier.count not in (0, count) or barrier.threads + 32 > count:
+        if not barrier.state.fits(count) or barrier.state.arrived + WARP > count:
             raise named_count(barrier, site, warp, moment, count)
-        barrier.count = count
-        barrier.threads += 32
-        clocks = [self.vc[a] for a in self.acting(warp, mask)]
-        barrier.arrived = self.merged(clocks if barrier.arrived is None else [barrier.arrived, *clocks])
+        barrier.state.arrive(count)
         for agent in self.acting(warp, mask):
-            barrier.arrivers.append((agent, self.vc[agent][agent]))
-            self.step(agent)
+            self.release(agent, barrier)
         barrier.warps[warp.index] = (site, moment)
         return barrier
 
     def _bar_advance(self, barrier: Named) -> None:
-        if barrier.threads < barrier.count:
+        if not barrier.state.advance():
             return
-        barrier.done += 1
-        barrier.closings.append(barrier.arrivers)
-        barrier.arrivers = []
-        clock = barrier.arrived
-        assert clock is not None
-        clock = list(clock)
-        clock[barrier.component] = clock[self.half + barrier.component] = barrier.done
+        clock = self.close(barrier)
         barrier.moment = self.note(None, None, f"{barrier.name} completes", [m for _, m in barrier.warps.values()])
         inside, barrier.inside = barrier.inside, []
-        barrier.arrived, barrier.threads, barrier.count, barrier.warps = None, 0, 0, {}
+        barrier.warps = {}
+        self.let_go(inside, clock, barrier.moment)
+
+    def let_go(self, inside: Inside, clock: Clock, moment: int) -> None:
+        """All whom a warp has met go on, and know what each of them knew."""
         for warp, agents in inside:
             for agent in agents:
                 self.join(agent, clock)
             warp.synced += 1
             warp.held = False
             if self.history is not None:
-                self.history.arrive(warp.index, barrier.moment)
+                self.history.arrive(warp.index, moment)
             self.wake(warp)
 
     def warp_sync(self, warp: Warp, mask: int) -> None:

@@ -41,13 +41,3 @@ class Refine(Exception):
         super().__init__(f"warp {warp}: {mask:08x}")
         self.warp = warp
         self.mask = mask
-
-
-def listed(warps: list[int]) -> str:
-    """`warp 3`, `warps 0 to 3`, `warps 0, 2, 5`."""
-    warps = sorted(warps)
-    if len(warps) == 1:
-        return f"warp {warps[0]}"
-    if warps == list(range(warps[0], warps[-1] + 1)):
-        return f"warps {warps[0]} to {warps[-1]}"
-    return "warps " + ", ".join(map(str, warps))

@@ -15,20 +15,22 @@ Rules (docs/memory-model.md)
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from croq.ir.objects import Buffer, Layout, View
+from croq.ir.objects import Buffer, Layout, View, slot_name
 from croq.target import swizzle
 from croq.target.cuda import WARP
+from croq.target.handshakes import CommitGroups, Epoch
 from croq.verify.barriers import Barriers
 from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
 from croq.verify.regions import Regions
 from croq.verify.sites import Site
-from croq.verify.state import Epoch, Warp
+from croq.verify.state import Warp
 from croq.verify.values import Scalar, flags, lanes
 
 Agents = tuple[int, ...]
@@ -70,24 +72,16 @@ class Tile:
 
     @property
     def name(self) -> str:
-        return f"{self.buffer.name}[{self.slot}]" if self.buffer.array or self.buffer.slots > 1 else self.buffer.name
-
-
-@dataclass(eq=False)
-class Bulk:
-    """Bulk stores of one thread."""
-
-    open: list[Access] = field(default_factory=list)
-    groups: list[list[Access]] = field(default_factory=list)
+        return slot_name(self.buffer, self.slot)
 
 
 class Memory(Barriers):
     proxies = True  # whether ordinary stores and the async proxy are told apart
     tiles: dict[Buffer, list[Tile]]
-    bulk: dict[int, Bulk]
+    bulk: defaultdict[int, CommitGroups[Access]]  # stores, by agent
 
     def start_memory(self) -> None:
-        self.bulk = {}
+        self.bulk = defaultdict(CommitGroups)
         self.tiles = {
             b: [Tile(b, slot, Regions.whole(b)) for slot in range(b.slots)]
             for b in self.kernel.buffers
@@ -227,22 +221,18 @@ class Memory(Barriers):
             until = "until its thread has waited for its bulk group"
             access = Access(site, warp, agent, bits, False, True, None, moment, until=until)
             self.touch(tile, access, (agent,))
-            self.bulk.setdefault(agent, Bulk()).open.append(access)
+            self.bulk[agent].open.append(access)
 
     def bulk_commit(self, warp: Warp, mask: int) -> None:
         for agent in self.acting(warp, mask):
-            bulk = self.bulk.setdefault(agent, Bulk())
-            bulk.groups.append(bulk.open)
-            bulk.open = []
+            self.bulk[agent].commit()
 
     def bulk_wait(self, warp: Warp, mask: int, site: Site, depth: int) -> None:
         self.note(warp, site, f"wait for bulk groups, {depth} may be pending")
         for agent in self.acting(warp, mask):
-            bulk = self.bulk.setdefault(agent, Bulk())
-            over = bulk.groups[: max(0, len(bulk.groups) - depth)]
-            bulk.groups = bulk.groups[len(over) :]
-            for access in (a for group in over for a in group):
-                access.ends = [(agent, self.vc[agent][agent])]
+            for group in self.bulk[agent].due(depth):
+                for access in group:
+                    access.ends = [(agent, self.vc[agent][agent])]
 
     def together_tile(
         self,
@@ -317,7 +307,7 @@ class Memory(Barriers):
     def check_ends(self) -> None:
         """What is in flight when the CTA ends goes on in memory that belongs to somebody else."""
         for bulk in self.bulk.values():
-            for access in [*bulk.open, *(a for group in bulk.groups for a in group)]:
+            for access in bulk:
                 raise in_flight_at_end(self, access.site, access.warp, access.moment, "`bulk.wait`")
         for bars in self.bars.values():
             for bar in bars:

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Event, Param
 from croq.target.cuda import WARP
+from croq.target.handshakes import CommitGroups, completed
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
 from croq.verify.program import Program
@@ -28,10 +29,12 @@ from croq.verify.regions import Regions
 from croq.verify.sites import MOST_SAMPLES, Decision, Load, Loop, Sample, Site
 from croq.verify.values import FULL, UNKNOWN, Scalar, TooLong, Undecided, flags, split
 
+if TYPE_CHECKING:
+    from croq.verify.barriers import Counted
+    from croq.verify.tensor import Mma
+
 FUEL = 200_000  # iterations of all loops of a run
 Clock = list[int]
-Epoch = tuple[int, int]  # component, value
-Closing = list[Epoch] | None  # the arrivals that completed a phase; None where loads did
 
 
 class Warp:
@@ -47,8 +50,7 @@ class Warp:
         self.blocked: tuple[Site, str] | None = None  # what it waits for
         self.synced = 0  # how often all its lanes have synchronised
         self.counts: dict[Site, int] = {}  # executions of collective operations
-        self.groups: deque[list[Any]] = deque()  # committed MMA groups that are not waited for
-        self.open: list[Any] = []
+        self.mmas: CommitGroups[Mma] = CommitGroups()
         self.fenced = False  # a wgmma.fence has been executed
         self.dirty: set[Any] = set()  # fragments touched by ordinary code since the last wgmma.fence
         self.live: set[Any] = set()  # fragments with defined contents
@@ -150,21 +152,9 @@ class State:
         warp.blocked = None
         self.ready.append(warp)
 
-    def completed(self, agent: int, component: int, closings: list[Closing]) -> int:
-        """How many phases of a barrier have certainly completed by now, as far as the agent can tell.
-
-        Who knows of every arrival of a phase knows that it is complete, without having waited for it; where bytes of a
-        load complete a phase, only a wait tells.
-        """
-        clock = self.vc[agent]
-        known = clock[self.half + component]
-        while known < len(closings):
-            closing = closings[known]
-            if closing is None or any(clock[self.half + who] < when for who, when in closing):
-                break
-            known += 1
-            clock[self.half + component] = known
-        return known
+    def completed(self, agent: int, of: Counted) -> int:
+        """How many phases have certainly completed by now, as far as the agent can tell."""
+        return completed(self.vc[agent], of.component, of.closings, self.half)
 
     # ------------------------------------------------------------------------------------- what its steps call
     def tick(self) -> None:

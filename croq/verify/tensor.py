@@ -129,7 +129,7 @@ class Tensor(Memory):
             self.touch(tile, access, agents)
             reads.append(access)
         warp.live.add(acc)
-        warp.open.append(Mma(site, acc, operand, reads, moment))
+        warp.mmas.open.append(Mma(site, acc, operand, reads, moment))
 
     def _addressed(self, op: WgmmaIssue, side: Side, tile: Tile, at: Operand, agent: int) -> int:
         """W6: the elements of the tile at the addresses that the descriptors give; 0 where one lies outside."""
@@ -157,7 +157,7 @@ class Tensor(Memory):
             raise unset_fragment(self, site, warp, acc[0], moment)
         if operand is not None and operand not in warp.live:
             raise unset_fragment(self, site, warp, operand[0], moment)
-        for mma in self._in_flight(warp):
+        for mma in warp.mmas:
             if acc == mma.operand or operand == mma.accumulator:
                 raise register_fault(
                     self, site, warp, acc[0] if acc == mma.operand else mma.accumulator[0], mma, moment
@@ -166,29 +166,24 @@ class Tensor(Memory):
     def wgmma_commit(self, warp: Warp, mask: int, site: Site) -> None:
         """W1."""
         self.whole(warp, mask, site)
-        warp.groups.append(warp.open)
-        warp.open = []
+        warp.mmas.commit()
 
     def wgmma_wait(self, warp: Warp, mask: int, site: Site, depth: int) -> None:
         self.whole(warp, mask, site)
         self.note(warp, site, f"wait for MMAs, {depth} may be pending")
-        self.complete(warp, mask, len(warp.groups) - depth)
+        self.complete(warp, mask, depth)
 
-    def complete(self, warp: Warp, mask: int, groups: int) -> None:
+    def complete(self, warp: Warp, mask: int, depth: int) -> None:
         ends = [(agent, self.vc[agent][agent]) for agent in self.acting(warp, mask)]
-        for _ in range(groups):
-            for mma in warp.groups.popleft():
+        for group in warp.mmas.due(depth):
+            for mma in group:
                 for access in mma.reads:
                     access.ends = list(ends)
-
-    @staticmethod
-    def _in_flight(warp: Warp) -> list[Mma]:
-        return [*(mma for group in warp.groups for mma in group), *warp.open]
 
     def registers(self, warp: Warp, mask: int, site: Site, dynamic: tuple[Scalar, ...] = ()) -> None:
         """W5: a run of ordinary operations on fragments."""
         self.work += 1
-        flying = self._in_flight(warp) if warp.groups or warp.open else []
+        flying = list(warp.mmas)
         indices = iter(dynamic)
         uses: Registers = site.objects["registers"]
         for use in uses.uses:
@@ -213,7 +208,7 @@ class Tensor(Memory):
     def check_collectives(self) -> None:
         """W4, and MMAs that nobody has waited for."""
         for warp in self.warps:
-            for mma in self._in_flight(warp):
+            for mma in warp.mmas:
                 raise in_flight_at_end(self, mma.site, warp, mma.moment, "`wgmma.wait`")
         for first in range(0, len(self.warps), 4):
             group = self.warps[first : first + 4]

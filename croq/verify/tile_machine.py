@@ -17,42 +17,27 @@ from croq.ir.types import ThreadSet
 from croq.passes.analysis.generations import Remainders, generations
 from croq.passes.analysis.threads import ThreadAnalysis
 from croq.target.cuda import WARP
-from croq.verify.event_faults import again, other_generation, ran_ahead, surplus
+from croq.target.handshakes import Epoch
+from croq.verify.barrier_faults import again, other_generation, ran_ahead, surplus
+from croq.verify.barriers import Inside, Slot
 from croq.verify.explain import in_flight_at_end
 from croq.verify.machine import Machine
 from croq.verify.memory import Access
 from croq.verify.sites import Site
-from croq.verify.state import Clock, Closing, Epoch, Warp
+from croq.verify.state import Clock, Warp
 from croq.verify.tensor import Mma
 from croq.verify.values import Scalar, Undecided
 
 
 @dataclass(eq=False)
-class Generations:
-    """One slot of an event."""
+class Generations(Slot):
+    """One whose event is not lowered: completions are told apart."""
 
-    event: Event
-    slot: int
-    component: int
-    required: int  # threads that complete a generation
-    pending: int = 0
+    required: int = field(kw_only=True)  # threads that complete a generation
+    pending: int = field(kw_only=True)
     clocks: list[Clock] = field(default_factory=list)  # of completions 1, 2, ..
-    arrived: Clock | None = None
-    asleep: list[Warp] = field(default_factory=list)
-    arrivals: list[tuple[int, Site, int]] = field(default_factory=list)
-    moment: int = -1
-    arrivers: list[Epoch] = field(default_factory=list)
-    closings: list[Closing] = field(default_factory=list)
     returned: dict[Site, list[Epoch]] = field(default_factory=dict)  # from waits for the last completion
     seen: set[tuple[Site, int]] = field(default_factory=set)  # waits, and completions from which somebody has returned
-
-    @property
-    def done(self) -> int:
-        return len(self.clocks)
-
-    @property
-    def name(self) -> str:
-        return f"{self.event.name}[{self.slot}]" if self.event.array or self.event.slots > 1 else self.event.name
 
 
 @dataclass(eq=False)
@@ -74,7 +59,7 @@ class Meeting:
 
     arrived: int = 0
     clock: Clock | None = None
-    inside: list[tuple[Warp, tuple[int, ...]]] = field(default_factory=list)
+    inside: Inside = field(default_factory=list)
     moments: list[int] = field(default_factory=list)
 
 
@@ -93,7 +78,10 @@ class TileMachine(Machine):
     def start_barriers(self) -> None:
         super().start_barriers()
         self.generations = {
-            event: [Generations(event, n, self.component(), count, count) for n, count in enumerate(counts)]
+            event: [
+                Generations(self.component(), event=event, slot=n, required=count, pending=count)
+                for n, count in enumerate(counts)
+            ]
             for event, counts in self._required().items()
         }
         self.flights: dict[tuple[Site, int], Flight] = {}
@@ -130,7 +118,7 @@ class TileMachine(Machine):
             if generation is None:
                 generation = warp.paths.get((agent, site.objects["path"], state), 0)
             target = generation + (0 if state.event.ready else 1)
-            known = self.completed(agent, state.component, state.closings)
+            known = self.completed(agent, state)
             if target < known:  # an order may be given modulo two rounds
                 target = known + (known - target) % 2
             if state.done < target:
@@ -160,13 +148,11 @@ class TileMachine(Machine):
             lanes = self.lanes[agent].bit_count()
             if lanes > state.pending:
                 raise surplus(state, site, warp, moment)
-            state.arrived = self.vc[agent] if state.arrived is None else self.merged((state.arrived, self.vc[agent]))
-            state.arrivers.append((agent, self.vc[agent][agent]))
-            self.step(agent)
+            self.release(agent, state)
             state.pending -= lanes
             state.arrivals.append((warp.index, site, moment))
             if not state.pending:
-                self._complete(state, state.arrived, state.arrivers)
+                self._complete(state)
 
     def event_after(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar, *futures: Handle) -> None:
         """`trigger e after f, ..`: the loads complete the generation."""
@@ -183,33 +169,28 @@ class TileMachine(Machine):
                 if flight.access is not None:
                     flight.access.until = f"until completion {state.done + 1} of {state.name}"
             self.step(agent)
-            self._complete(state, clock, None)
+            state.arrived, state.arrivers = clock, None
+            self._complete(state)
 
     def _current(
         self, warp: Warp, agent: int, site: Site, state: Generations, generation: int | None, moment: int
     ) -> None:
         """B1, and the order that the program gives."""
-        if self.completed(agent, state.component, state.closings) < state.done and state.event in self.waited:
+        if self.completed(agent, state) < state.done and state.event in self.waited:
             raise again(state, site, warp, moment)
         if generation is not None and (generation - state.done) % 2:
             site.objects.setdefault("remark", other_generation(state, generation, site))
 
-    def _complete(self, state: Generations, clock: Clock, closing: Closing) -> None:
-        self._waiters_are_near(state, clock)
-        state.closings.append(closing)
-        state.arrivers = []
-        clock = list(clock)
-        clock[state.component] = clock[self.half + state.component] = state.done + 1
-        state.clocks.append(clock)
-        moments = [m for *_, m in state.arrivals]
-        state.moment = self.note(None, state.arrivals[-1][1], f"{state.name} #{state.done} completes", moments)
-        state.pending, state.arrived, state.arrivals = state.required, None, []
-        sleepers, state.asleep = state.asleep, []
-        for sleeper in sleepers:
-            self.wake(sleeper)
+    def _complete(self, state: Generations) -> None:
+        self._waiters_are_near(state)
+        state.clocks.append(self.close(state))
+        state.pending = state.required
+        self.completes(state, state.arrivals[-1][1])
 
-    def _waiters_are_near(self, state: Generations, clock: Clock) -> None:
+    def _waiters_are_near(self, state: Generations) -> None:
         """B2 of the source: of those who wait for the last completion at one place, somebody has returned from it."""
+        clock = state.arrived
+        assert clock is not None
         for site, returned in state.returned.items():
             if state.done and not any(clock[self.half + who] >= when for who, when in returned):
                 raise ran_ahead(state, state.done, site, self.owner[returned[0][0]], state.moment)
@@ -237,15 +218,7 @@ class TileMachine(Machine):
             return
         del self.meetings[site, door, number]
         moment = self.note(None, site, "all threads of the operation are there", meeting.moments)
-        for member, own in meeting.inside:
-            assert meeting.clock is not None
-            for agent in own:
-                self.join(agent, meeting.clock)
-            member.synced += 1
-            member.held = False
-            if self.history is not None:
-                self.history.arrive(member.index, moment)
-            self.wake(member)
+        self.let_go(meeting.inside, meeting.clock, moment)
 
     # ------------------------------------------------------------------------------------------------------- moves
     def launch(
@@ -303,16 +276,16 @@ class TileMachine(Machine):
         """`a`, `b`: slot and place; a tile has no descriptors yet."""
         self.wgmma_fence(warp, mask, site)
         self.wgmma_issue(warp, mask, site, acc_slot, (*a, (), 0), (*b, (), 0))
-        issued: Mma = warp.open[-1]
+        issued = warp.mmas.open[-1]
         self.wgmma_commit(warp, mask, site)
         return Handle(site, 0, issued)
 
     def mma_wait(self, warp: Warp, mask: int, site: Site, handle: Handle) -> None:
         """That MMA and all older ones are complete."""
         self.note(warp, site, "wait for the MMA")
-        older = next((n for n, group in enumerate(warp.groups) if handle.mma in group), None)
-        if older is not None:
-            self.complete(warp, mask, older + 1)
+        younger = next((n for n, group in enumerate(reversed(warp.mmas.groups)) if handle.mma in group), None)
+        if younger is not None:
+            self.complete(warp, mask, younger)
 
     def check_ends(self) -> None:
         super().check_ends()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from croq.verify.faults import Fault, listed
+from croq.ir.types import warps_in_words
+from croq.verify.faults import Fault
 from croq.verify.history import History, Moment
 from croq.verify.sites import Site
 
@@ -91,7 +92,7 @@ def _columns(lines: list[_Line]) -> dict[str, str]:
     for line in lines:
         warps.setdefault(line.role, set()).update(line.warps)
     roles = sorted((r for r in warps if r), key=lambda r: (min(warps[r], default=0), r))
-    return {role: f"{role} ({listed(sorted(warps[role]))})" if warps[role] else role for role in roles}
+    return {role: f"{role} ({warps_in_words(warps[role])})" if warps[role] else role for role in roles}
 
 
 def _table(lines: list[_Line], columns: dict[str, str]) -> list[str]:

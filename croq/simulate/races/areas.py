@@ -15,7 +15,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from croq.ir.objects import Buffer, Kernel, Param
+from croq.ir.objects import Buffer, Kernel, Param, slot_name
 from croq.simulate.memory import PAGE
 from croq.simulate.watch import Place, Units
 from croq.target.swizzle import CHUNK
@@ -63,8 +63,7 @@ class Areas:
         for buffer in buffers:
             for slot in range(buffer.slots):
                 start = (buffer.offset or 0) + slot * buffer.slot_stride
-                several = buffer.array or buffer.slots > 1
-                spans.append((start, start + buffer.tile_bytes, f"{buffer.name}[{slot}]" if several else buffer.name))
+                spans.append((start, start + buffer.tile_bytes, slot_name(buffer, slot)))
         merged: list[Area] = []
         for start, end, name in sorted(spans):
             last = merged[-1] if merged else None

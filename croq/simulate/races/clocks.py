@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from croq.target.handshakes import Epoch
+
 Clock = list[int]
-Epoch = tuple[int, int]  # component, value
 
 
 class Agent:

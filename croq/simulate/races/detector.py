@@ -15,11 +15,12 @@ from croq.ir.objects import Buffer, Fragment, Kernel, Param
 from croq.simulate.machine import Cta, Mma, Warp
 from croq.simulate.races import reports
 from croq.simulate.races.areas import Area, Areas, Memory, Outside, Pieces
-from croq.simulate.races.clocks import Agent, Clock, Epoch, merged
+from croq.simulate.races.clocks import Agent, Clock, merged
 from croq.simulate.races.guards import Guards
 from croq.simulate.races.handshakes import Handshakes
 from croq.simulate.races.records import Entry, History, Record, Touched, cross
 from croq.simulate.watch import Place
+from croq.target.handshakes import Epoch
 
 Block = tuple[int, int, int]
 

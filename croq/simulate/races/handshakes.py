@@ -12,15 +12,13 @@ from croq.ir.core import Op
 from croq.simulate.barriers import Mbarrier, NamedBarrier
 from croq.simulate.machine import Warp
 from croq.simulate.races import reports
-from croq.simulate.races.clocks import Agent, Clock, Clocks, Epoch, knows, merged
+from croq.simulate.races.clocks import Agent, Clock, Clocks, knows, merged
 from croq.simulate.races.guards import Guards
 from croq.simulate.watch import Watcher
 from croq.target.cuda import WARP
+from croq.target.handshakes import Closing, Epoch, awaited, completed
 
 Waiter = tuple[int, Agent, int, Op]  # the completion that is waited for, by whom, when it was over (0: not yet), where
-
-
-Closing = list[Epoch] | None  # the arrivals that completed a phase; None where loads did
 
 
 @dataclass(eq=False)
@@ -50,24 +48,11 @@ class _Counter:
         return learnt
 
     def known(self, agent: Agent) -> int:
-        """How many phases have certainly completed by now, as far as the agent can tell.
-
-        Who knows of every arrival of a phase knows that it is complete, without having waited for it; where bytes of a
-        load complete a phase, only a wait tells.
-        """
-        known = agent.past[self.component]
-        while known < len(self.closings):
-            closing = self.closings[known]
-            if closing is None or not knows(agent.past, closing):
-                break
-            known += 1
-            agent.past[self.component] = known
-        return known
+        """How many phases have certainly completed by now, as far as the agent can tell."""
+        return completed(agent.past, self.component, self.closings)
 
     def target(self, agent: Agent, parity: int) -> int:
-        """The completion that a wait is for, as the waiter sees it: the last one that it knows of, or the next."""
-        known = self.known(agent)
-        return known if known & 1 != parity & 1 else known + 1
+        return awaited(self.known(agent), parity)
 
 
 @dataclass(eq=False)

@@ -9,8 +9,9 @@ import numpy as np
 
 from croq.ir.core import Op
 from croq.simulate.races.areas import Area, spread
-from croq.simulate.races.clocks import Clock, Epoch, knows
+from croq.simulate.races.clocks import Clock, knows
 from croq.simulate.watch import Units
+from croq.target.handshakes import Epoch
 
 Kind = Literal["ordinary", "load", "store", "mma"]
 Block = tuple[int, int, int]
