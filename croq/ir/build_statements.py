@@ -20,6 +20,7 @@ from croq.sema.types import Scalar, promote
 from croq.source import Span
 from croq.syntax import ast
 
+MOST_COPIES = 32  # of a loop's body: as many warps as a CTA can have
 Handler = Callable[[KernelBuilder, Any], None]
 
 
@@ -206,11 +207,28 @@ def _nest(b: KernelBuilder, stmt: ast.Foreach, loops: list[Loop]) -> None:
         statements(b, stmt.body.body)
         return
     symbol, count = loops[0]
+    turns = _written_out(stmt, count)
+    if turns:
+        for turn in range(turns):
+            b.values[symbol] = b.ir.const(symbol.type.element, turn)
+            _nest(b, stmt, loops[1:])
+        return
     iv = Value(symbol.type.element, symbol.name, symbol.type.interval.half_open)
     b.values[symbol] = iv
     with b.region() as body:
         _nest(b, stmt, loops[1:])
     b.ir.add(scalar.For(iv, count, body))
+
+
+def _written_out(stmt: ast.Foreach, count: Value) -> int:
+    """How many copies of the body stand for the loop, 0 where it stays one. A loop of constant count over nothing but
+    `inthreads.async` is written out: each copy then is a role of threads that are known, and those of different threads
+    do not take turns."""
+    roles = bool(stmt.body.body) and all(
+        isinstance(inner, ast.InThreads) and inner.is_async for inner in stmt.body.body
+    )
+    known = int(count.op.value) if roles and isinstance(count.op, scalar.Const) else 0
+    return known if known <= MOST_COPIES else 0
 
 
 def _with(b: KernelBuilder, stmt: ast.With) -> None:

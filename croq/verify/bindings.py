@@ -339,8 +339,10 @@ class ChoosingOracle(Oracle):
         self.taken: list[int] = []
         self.widths: list[int] = []  # how many options each choice had
 
-    def choose(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp) -> int:
+    def choose(self, state: State, load: Load, warp: Warp, usual: int | None) -> int:
         options = self._options(state, load, warp)
+        if usual is not None:
+            options = [usual, *(option for option in options if option != usual)]
         position = len(self.taken)
         index = self.prefix[position] if position < len(self.prefix) else 0
         index = min(index, len(options) - 1)

@@ -7,6 +7,7 @@ part are followed one after the other, with the mask narrowed.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +24,7 @@ from croq.target.cuda import WARP
 from croq.verify import expressions
 from croq.verify.places import decide_places
 from croq.verify.sites import Decision, Load, Loop, Site
-from croq.verify.slicing import invariant, is_shared
+from croq.verify.slicing import changed_inside, invariant, is_shared
 from croq.verify.values import UNKNOWN, Scalar, collapse, merge, most, split
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ class Step:
     def plainly(self, s: State, w: Warp, m: int) -> object:
         assert self.plain is not None
         return self.plain(s, w, m)
+
+    def as_plain(self, s: State, w: Warp, m: int) -> None:
+        """Of what does not block, though it may have been made as if it did: loops."""
+        if self.plain is not None:
+            self.plain(s, w, m)
+        else:
+            deque(self.as_blocking()(s, w, m), maxlen=0)
 
     def as_blocking(self) -> Blocking:
         plain = self.plain
@@ -264,6 +272,8 @@ class Coder:
         in_run = op.REGISTERS or isinstance(op, scalar.Call)
         if in_run:
             self.pending.append(op)
+            for change in changed_inside(op):
+                self.put(_variable(self, change.var), _unknown)  # by data
         if op in self.slice.protocol:
             decide_places(self, op)
         translator = self.program.level.rules.get(op)
@@ -326,12 +336,11 @@ def _get(coder: Coder, op: scalar.VarGet) -> None:
 
 def _set(coder: Coder, op: scalar.VarSet) -> None:
     slot, get = _variable(coder, op.var), coder.value(op.value)
-    if op.var not in coder.analysis.varying:
-        coder.put(slot, get)
-        return
+    varies = op.var in coder.analysis.varying
 
     def step(s: State, w: Warp, m: int) -> None:
-        w.values[slot] = merge(m, get(s, w), w.values[slot])
+        value = UNKNOWN if w.perhaps else get(s, w)
+        w.values[slot] = merge(m, value, w.values[slot]) if varies else value
 
     coder.do(step)
 
@@ -342,18 +351,45 @@ def _choose(coder: Coder, op: Op, condition: Value, kind: str, then: Block, othe
     site = coder.site(op, kind)
     yes = coder.block(then)
     no = coder.block(otherwise) if otherwise is not None and coder.matters(otherwise) else None
+    sides = [(yes, then)] + ([(no, otherwise)] if no is not None and otherwise is not None else [])
+    perhaps = [_perhaps(step) for step, _ in sides] if all(harmless(block) for _, block in sides) else None
     if not coder.analysis.vary(condition):
-        coder.branch(
-            lambda s, w, m: ((yes, m),) if s.choice(site, get(s, w)) else () if no is None else ((no, m),),
-            *(step for step in (yes, no) if step is not None),
-        )
+
+        def choose(s: State, w: Warp, m: int) -> Iterable[Branch]:
+            value = get(s, w)
+            if value is UNKNOWN and perhaps is not None:
+                return [(step, m) for step in perhaps]
+            return ((yes, m),) if s.choice(site, value) else () if no is None else ((no, m),)
+
+        coder.branch(choose, *(step for step, _ in sides))
         return
 
     def pick(s: State, w: Warp, m: int) -> list[Branch]:
-        sides = zip((yes, no), split(m, s.known(site, get(s, w))), strict=True)
-        return [(step, lanes) for step, lanes in sides if step is not None and lanes]
+        value = get(s, w)
+        if value is UNKNOWN and perhaps is not None:
+            return [(step, m) for step in perhaps]
+        taken = zip((yes, no), split(m, s.known(site, value)), strict=True)
+        return [(step, lanes) for step, lanes in taken if step is not None and lanes]
 
-    coder.branch(pick, *(step for step in (yes, no) if step is not None))
+    coder.branch(pick, *(step for step, _ in sides))
+
+
+def harmless(block: Block) -> bool:
+    """Whether who runs it can be left open: it orders nothing, starts nothing and leaves no loop."""
+    return all(
+        op.CONTROL != "exit" and (op.ORDINARY or (op.REGISTERS and op.collective is None)) for op in block.walk()
+    )
+
+
+def _perhaps(step: Step) -> Step:
+    """Run by those of the lanes that data choose: what it touches counts as touched, nothing as written."""
+
+    def run(s: State, w: Warp, m: int) -> None:
+        w.perhaps += 1
+        step.as_plain(s, w, m)
+        w.perhaps -= 1
+
+    return Step(run)
 
 
 def _if(coder: Coder, op: scalar.If) -> None:
@@ -445,6 +481,22 @@ def global_load(coder: Coder, op: scalar.LoadElement) -> None:
 
     def step(s: State, w: Warp, m: int) -> None:
         w.values[slot] = s.load(load, w, m, at(s, w))
+
+    coder.do(step)
+
+
+def shared_load(
+    coder: Coder, op: scalar.LoadElement, slot_of: Get, at: Callable[[State, Warp], tuple[Scalar, ...]]
+) -> None:
+    """What was stored last, where anything depends on it and it is an integer."""
+    if op.result.type in FLOATS or op.result not in coder.slice.needed:
+        return
+    load = Load(op, len(coder.program.loads))
+    coder.program.loads.append(load)
+    slot = coder.slot(op.result)
+
+    def step(s: Any, w: Warp, m: int) -> None:
+        w.values[slot] = s.stored(load, w, m, slot_of(s, w), at(s, w))
 
     coder.do(step)
 

@@ -11,7 +11,7 @@ from croq.ir.dispatch import lowered
 from croq.ir.objects import FragRef, Matrix, Start, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import BYTES
-from croq.verify.coder import Coder, Level, Translator, every_warpgroup, global_load, rules, thread_bit
+from croq.verify.coder import Coder, Level, Translator, every_warpgroup, global_load, rules, shared_load, thread_bit
 from croq.verify.fragments import MapOp, called, flush, shared_accesses
 from croq.verify.machine import Machine
 from croq.verify.slicing import is_shared
@@ -186,7 +186,12 @@ def element(coder: Coder, op: LoadElement | StoreElement) -> None:
     if is_shared(op.view):
         site = coder.site(op, "element", view=op.view, write=isinstance(op, StoreElement))
         slot, at = coder.value(op.view.slot), coder.coordinates(op.view, op.indices)
-        do(coder, lambda s, w, m: s.element(w, m, site, slot(s, w), at(s, w)))
+        if isinstance(op, LoadElement):
+            do(coder, lambda s, w, m: s.element(w, m, site, slot(s, w), at(s, w)))
+            shared_load(coder, op, slot, at)
+        else:
+            value = coder.value(op.value)
+            do(coder, lambda s, w, m: s.element(w, m, site, slot(s, w), at(s, w), value(s, w)))
     elif isinstance(op, LoadElement):
         global_load(coder, op)
 

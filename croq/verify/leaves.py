@@ -8,7 +8,7 @@ from typing import Any
 from croq.ir.core import Op, Value
 from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, Const, For, LoadElement, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
-from croq.verify.slicing import Slice, control_values, is_shared
+from croq.verify.slicing import Slice, control_values
 from croq.verify.values import BINARY, convert, lnot, wrap
 
 Leaf = tuple[str, Any]  # ("symbol", name), ("block", axis), ("load", Value), ("other", Value)
@@ -35,7 +35,7 @@ class Expressions:
             return ("symbol", op.symbol)
         if isinstance(op, BlockIndex):
             return ("block", op.axis)
-        if isinstance(op, LoadElement) and op.result.type in INTEGERS and not is_shared(op.view):
+        if isinstance(op, LoadElement) and op.result.type in INTEGERS:
             return ("load", value)
         if isinstance(op, Binary | Unary | Cast | Select | Const):
             return None

@@ -15,7 +15,7 @@ Rules (docs/memory-model.md)
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +27,12 @@ from croq.target import swizzle
 from croq.target.cuda import WARP
 from croq.target.handshakes import CommitGroups, Epoch
 from croq.verify.barriers import Barriers
+from croq.verify.contents import Contents, Key, Store
 from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
 from croq.verify.regions import Regions
-from croq.verify.sites import Site
+from croq.verify.sites import Load, Site
 from croq.verify.state import Warp
-from croq.verify.values import Scalar, flags, lanes
+from croq.verify.values import UNKNOWN, Scalar, flags, lanes
 
 Agents = tuple[int, ...]
 Places = tuple[Scalar, ...]
@@ -69,6 +70,7 @@ class Tile:
     accesses: list[Access] = field(default_factory=list)
     written: int = 0
     open: dict[tuple[Site, int], Access] = field(default_factory=dict)  # the last ordinary one of each site and agent
+    contents: Contents = field(default_factory=Contents)  # where control depends on the buffer
 
     @property
     def name(self) -> str:
@@ -82,6 +84,7 @@ class Memory(Barriers):
 
     def start_memory(self) -> None:
         self.bulk = defaultdict(CommitGroups)
+        self.stores: Counter[tuple[Site, int]] = Counter()  # executions of what writes
         self.tiles = {
             b: [Tile(b, slot, Regions.whole(b)) for slot in range(b.slots)]
             for b in self.kernel.buffers
@@ -114,11 +117,17 @@ class Memory(Barriers):
             kept.append(new)
         tile.accesses = kept
         if write:
-            tile.written |= bits
+            self._written(tile, new)
+
+    def _written(self, tile: Tile, new: Access) -> None:
+        if not new.warp.perhaps:
+            tile.written |= new.bits
+        if tile.buffer in self.program.consulted:
+            self._write(tile, new)
 
     def _outlived(self, old: Access, new: Access, clocks: list[list[int]]) -> bool:
         """Whether all that will be ordered behind `new` is then ordered behind `old`, which covers no more."""
-        if not _over(old, clocks):
+        if new.warp.perhaps or not _over(old, clocks):
             return False
         return old.agent != new.agent or old.synced < new.synced or (old.parts is None and old.lanes == new.lanes)
 
@@ -140,6 +149,55 @@ class Memory(Barriers):
         if old.parts is None:
             return bool(old.lanes != new.lanes)
         return any(bits & overlap for key, bits in old.parts.items() if key != new.lanes)
+
+    # ------------------------------------------------------------------------------------- what control depends on
+    def _write(self, tile: Tile, access: Access) -> None:
+        site, agent = access.site, access.agent
+        self.stores[site, agent] += 1
+        store = Store(site.number, agent, self.stores[site, agent], f"{site.place} by warp {access.warp.index}")
+        tile.contents.write(access.bits, store)
+
+    def _know(self, tile: Tile, places: list[NDArray[np.int64]], values: Scalar) -> None:
+        """What lanes have just stored, each at its place."""
+        elements = np.ravel_multi_index(tuple(places), tile.buffer.shape)
+        for element, value in zip(elements.tolist(), np.broadcast_to(values, elements.shape).tolist(), strict=True):
+            tile.contents.know(1 << element, int(value))
+
+    def stored(self, load: Load, warp: Warp, mask: int, slot: Scalar, at: tuple[Scalar, ...]) -> Scalar:
+        """What the lanes have just read. As for `load`, of memory that somebody else has written."""
+        if not any(isinstance(x, np.ndarray) for x in (slot, *at)):
+            value, key = self._consult(load, warp, (slot, *at))
+            self._remember(warp, load, key)
+            return value
+        columns = [lanes(x).tolist() for x in (slot, *at)]
+        active = flags(mask)
+        found = [
+            self._consult(load, warp, place) if active[n] else (0, None)
+            for n, place in enumerate(zip(*columns, strict=True))
+        ]
+        keys = [key for _, key in found]
+        self._remember(warp, load, keys if all(key or not on for key, on in zip(keys, active, strict=True)) else None)
+        return np.array([value for value, _ in found])
+
+    @staticmethod
+    def _remember(warp: Warp, load: Load, key: Any) -> None:
+        if key is not None:
+            warp.reads[load.op.result] = key
+        else:
+            warp.reads.pop(load.op.result, None)  # nothing that inputs could be solved for
+
+    def _consult(self, load: Load, warp: Warp, place: tuple[int, ...]) -> tuple[int, Key | None]:
+        """The value, and the key under which the oracle has it, if it has."""
+        buffer = load.op.view.root
+        assert isinstance(buffer, Buffer)
+        element = int(np.ravel_multi_index(place[1:], buffer.shape))
+        content = self.tiles[buffer][place[0]].contents.at(element)
+        if content.value is not None:
+            return content.value, None
+        name = (buffer.name, *(place if buffer.slots > 1 else place[1:]))
+        usual = content.usual(lambda store: self.oracle.values.get((*name, store)))
+        key = (*name, content.store)
+        return self.oracle.value(self, load, key, warp, usual), key
 
     # ------------------------------------------------------------------------------------------------------- places
     def tile(self, view: View, slot: Scalar, agent: int, site: Site, warp: Warp) -> Tile:
@@ -252,8 +310,10 @@ class Memory(Barriers):
                 bits = self.box(view, starts, agent, site, warp)
                 self.generic(warp, agent, site, tile, bits, site.objects["write"], ("together", site.op))
 
-    def element(self, warp: Warp, mask: int, site: Site, slot: Scalar, at: tuple[Scalar, ...]) -> None:
-        """One element a lane."""
+    def element(
+        self, warp: Warp, mask: int, site: Site, slot: Scalar, at: tuple[Scalar, ...], value: Scalar = UNKNOWN
+    ) -> None:
+        """One element a lane. `value`: of a store."""
         self.work += 8
         view: View = site.objects["view"]
         warp.counts[site] = warp.counts.get(site, 0) + 1
@@ -269,6 +329,9 @@ class Memory(Barriers):
                     raise outside(self, view, tuple(int(p.max()) for p in places), (1,) * len(places), site, warp)
                 self.program.cache[key] = bits
             self.generic(warp, agent, site, tile, bits, site.objects["write"], key)
+            known = value is not UNKNOWN and not warp.perhaps
+            if known and site.objects["write"] and tile.buffer in self.program.consulted:
+                self._know(tile, places, value[active] if isinstance(value, np.ndarray) else value)
 
     def fragment_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
         """Each lane writes the elements of a fragment that it holds to the view."""

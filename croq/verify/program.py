@@ -14,7 +14,7 @@ from croq.verify.device_text import DeviceText
 from croq.verify.intervals import FAR, Intervals
 from croq.verify.leaves import Expressions
 from croq.verify.sites import Decision, Load, Loop, Site
-from croq.verify.slicing import Lanes, Slice
+from croq.verify.slicing import Lanes, Slice, consulted
 
 
 class Program:
@@ -34,6 +34,7 @@ class Program:
         self.decisions: list[Decision] = []
         self.slots: dict[Value, int] = {}  # where a warp keeps each value that is followed
         self.written = written(kernel)
+        self.consulted = consulted(self.slice)
         self.device_text = DeviceText(kernel.device_text)
         coder = Coder(self)
         self.follow = coder.block(kernel.body).as_blocking()

@@ -14,7 +14,20 @@ from numpy.typing import NDArray
 from croq.ir.core import Block, Op, Value
 from croq.ir.hw import Elect
 from croq.ir.objects import Buffer, Kernel, Variable, View
-from croq.ir.scalar import Assignment, Binary, Cast, Const, For, LoadElement, Select, ThreadIndex, Unary, VarGet, VarSet
+from croq.ir.scalar import (
+    Assignment,
+    Binary,
+    Cast,
+    Const,
+    For,
+    LoadElement,
+    Select,
+    StoreElement,
+    ThreadIndex,
+    Unary,
+    VarGet,
+    VarSet,
+)
 from croq.target.cuda import WARP
 from croq.verify.values import BINARY, convert, lnot
 
@@ -40,6 +53,15 @@ def invariant(op: Op) -> list[Op]:
     return found
 
 
+def changed_inside(op: Op) -> list[VarSet]:
+    """Changes that a map makes to variables from outside it: once an element, by what each element holds."""
+    if op.CONTROL != "map":
+        return []
+    inside = [inner for inner in op.walk() if isinstance(inner, Assignment)]
+    own = {inner.var for inner in inside if not isinstance(inner, VarSet)}
+    return [inner for inner in inside if isinstance(inner, VarSet) and inner.var not in own]
+
+
 class Slice:
     """`relevant`: the operations to follow, `needed`: the values among their operands that must be computed."""
 
@@ -53,6 +75,7 @@ class Slice:
         self.definition: dict[Value, Op] = {}
         self.sets: dict[Variable, list[Assignment]] = {}
         self.gets: dict[Variable, list[VarGet]] = {}
+        self.stores: dict[Buffer, list[StoreElement]] = {}
         self.relevant: set[Op] = set()
         self.needed: set[Value] = set()
         self.protocol: set[Op] = set()
@@ -76,6 +99,8 @@ class Slice:
                 self.sets.setdefault(op.var, []).append(op)
             if isinstance(op, VarGet):
                 self.gets.setdefault(op.var, []).append(op)
+            if isinstance(op, StoreElement) and isinstance(op.view.root, Buffer):
+                self.stores.setdefault(op.view.root, []).append(op)
             for inner in invariant(op):
                 self.around[inner] = around
                 self.block[inner], self.order[inner] = block, len(self.order)
@@ -83,6 +108,10 @@ class Slice:
             if op.CONTROL != "map":
                 for region in op.regions():
                     self._index(region, (*around, op))
+            for change in changed_inside(op):
+                self.around[change], self.block[change] = (*around, op), Block([change])
+                self.order[change] = len(self.order)
+                self.sets.setdefault(change.var, []).append(change)
 
     def _mark(self, op: Op) -> None:
         if op in self.relevant:
@@ -113,7 +142,10 @@ class Slice:
                     self._mark(change)
                     self._need([change.value])
             elif isinstance(op, LoadElement):
-                self._need([*op.indices, *(o for o in op.view.offsets if isinstance(o, Value))])
+                self._need(v for v in (*op.indices, *op.view.offsets, op.view.slot) if isinstance(v, Value))
+                for store in self.stores.get(op.view.root, []) if isinstance(op.view.root, Buffer) else ():
+                    self._mark(store)
+                    self._need([store.value])
             elif op.PURE:
                 self._need(op.operands())
 
@@ -140,6 +172,12 @@ class Slice:
         for op, around in self.around.items():
             if op.CONTROL == "exit" and self._innermost(around) is loop:
                 yield op
+
+
+def consulted(slice_: Slice) -> set[Buffer]:
+    """Buffers in shared memory whose contents decide something."""
+    loads = [op for op in slice_.relevant if isinstance(op, LoadElement) and op.result in slice_.needed]
+    return {op.view.root for op in loads if isinstance(op.view.root, Buffer) and op.view.root.storage == "shared"}
 
 
 def control_values(op: Op) -> list[Value]:
@@ -210,6 +248,7 @@ class Lanes:
             parted = divergent and isinstance(op, VarSet)
             if isinstance(op, Assignment) and op in self.slice.relevant and (parted or self.vary(op.value)):
                 self.varying.add(op.var)
+            self.varying |= {change.var for change in changed_inside(op)}
             if op.CONTROL != "map":
                 inner = divergent or isinstance(op, Elect) or any(self.vary(v) for v in control_values(op))
                 for region in op.regions():

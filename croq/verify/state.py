@@ -59,6 +59,7 @@ class Warp:
         self.paths: dict[Any, int] = {}  # tile level: generations of waits without an order
         self.values: list[Scalar] = []  # what is followed of its own (croq/verify/coder.py)
         self.loop_masks: list[int] = []  # the lanes in each loop around
+        self.perhaps = 0  # blocks around that data decide about
         self.done = False
 
 
@@ -285,17 +286,18 @@ class _Symbols(dict[str, Scalar]):
 
 
 class Oracle:
-    """Values of scalars in global memory: chosen when they are first read, then fixed."""
+    """Values of scalars in memory that data decide: chosen when they are first read, then fixed."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[Any, ...], int] = {}
 
-    def value(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp) -> int:
+    def value(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp, usual: int | None = None) -> int:
+        """`usual`: what to try first, where that is known."""
         if key not in self.values:
-            self.values[key] = self.choose(state, load, key, warp)
+            self.values[key] = self.choose(state, load, warp, usual)
         return self.values[key]
 
-    def choose(self, state: State, load: Load, key: tuple[Any, ...], warp: Warp) -> int:
+    def choose(self, state: State, load: Load, warp: Warp, usual: int | None) -> int:
         return 0
 
 

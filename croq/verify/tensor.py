@@ -200,7 +200,7 @@ class Tensor(Memory):
             if use.needs_value is not None and key not in warp.live:
                 moment = self.note(warp, use.needs_value, f"read {use.frag.name}", (), {use.frag})
                 raise unset_fragment(self, use.needs_value, warp, use.frag, moment)
-            if use.writes is not None:
+            if use.writes is not None and not warp.perhaps:
                 warp.live.add(key)
             if use.reads is not None or use.writes is not None:
                 warp.dirty.add(key)

@@ -413,3 +413,20 @@ def test_buffers_may_be_filled() -> None:
 def test_both_stages_agree_about_element_types() -> None:
     assert sema_types.BYTES == ir_types.BYTES
     assert sema_types.FLOATS == ir_types.FLOATS and sema_types.INTEGERS == ir_types.INTEGERS
+
+
+@pytest.mark.parametrize(
+    ("body", "roles"),
+    [
+        ("inthreads.async (p == w + 1) { c.at(w, 0) = 0.0f; }", 2),
+        ("inthreads.async (p == w + 1) { foreach {i} in [4] { if (i == w) break; } }", 2),
+        ("if (w == n) break; inthreads.async (p == w + 1) { c.at(w, 0) = 0.0f; }", 1),
+        ("inthreads (p == w + 1) { c.at(w, 0) = 0.0f; }", 1),
+        ("c.at(w, 0) = 0.0f;", 0),
+        ("", 0),
+    ],
+)
+def test_a_loop_over_nothing_but_roles_is_written_out(body: str, roles: int) -> None:
+    kernel = kernel_of(warpgroups(f"foreach {{w}} in [2] {{ {body} }}", count=3))
+    assert len(ops(kernel, tile.Role)) == roles
+    assert len(ops(kernel, scalar.For)) == (body.count("foreach") * 2 if roles == 2 else 1)
