@@ -20,14 +20,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from croq.diagnostics import Sink
 from croq.ir.core import Op
-from croq.ir.hw import RegStore
 from croq.ir.objects import Buffer, Kernel, View
-from croq.ir.scalar import Call
-from croq.ir.tile import DmaCopy, FragStore, Mma, TmaLoad, TmaStore
 from croq.ir.types import BYTES
 from croq.passes.analysis.values import divides
 from croq.passes.base import Pass
@@ -51,9 +48,12 @@ class Swizzles(Pass):
                 _decide(buffer, uses[buffer], sink)
 
 
+Kind = Literal["wgmma", "tma", "fragment", "pointer", "plain"]
+
+
 @dataclass(frozen=True)
 class _Use:
-    kind: str  # mma | tma | copy | fragment | pointer | element
+    kind: Kind
     op: Op
 
 
@@ -65,16 +65,13 @@ def _uses(kernel: Kernel) -> dict[Buffer, list[_Use]]:
     return uses
 
 
-def _kind(op: Op) -> str:
-    if isinstance(op, Mma):
-        return "mma"
-    if isinstance(op, (TmaLoad, TmaStore)):
-        return "tma"
-    if isinstance(op, DmaCopy):
-        return "copy"
-    if isinstance(op, (RegStore, FragStore)):
-        return "fragment"
-    return "pointer" if isinstance(op, Call) else "element"
+def _kind(op: Op) -> Kind:
+    """How an operation addresses what it touches: as its engine does, by whole fragments, as text of C++ likes to."""
+    if op.OPAQUE:
+        return "pointer"
+    if op.ENGINE is not None:
+        return op.ENGINE
+    return "fragment" if op.REGISTERS else "plain"
 
 
 def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
@@ -87,13 +84,13 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
 
     if buffer.requested_swizzle is not None:
         buffer.swizzle, buffer.why = buffer.requested_swizzle, "the source asks for it (swizzles.S1)"
-    elif "mma" in kinds:
+    elif "wgmma" in kinds:
         if not widest:
             sink.error(
                 "E-2203",
                 buffer.span,
                 f"`{buffer.name}` has rows of {row_bytes} bytes, which no matrix descriptor can describe",
-                labels=_labels((first["mma"], "an MMA reads it here")),
+                labels=_labels((first["wgmma"], "an MMA reads it here")),
                 notes=[
                     "a WGMMA operand in shared memory is swizzled by 128, 64 or 32 bytes, which must divide its row"
                 ],
@@ -120,7 +117,7 @@ def _has_slabs(view: View, width: int) -> bool:
     return extent is not None and extent % lanes == 0 and divides(lanes, view.offsets[-1])
 
 
-def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[str, Span | None], sink: Sink) -> None:
+def _check(buffer: Buffer, row_bytes: int, widest: int, first: dict[Kind, Span | None], sink: Sink) -> None:
     width = buffer.swizzle
     if not width:
         return

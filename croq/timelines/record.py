@@ -191,10 +191,15 @@ probes(hw.Section, hw.Elect, hw.WarpSync, hw.MbarrierInitFence, scalar.FragDecla
 
 
 @probes(hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce, hw.RegStore)
-@probes(scalar.StoreElement, scalar.Call)
-def _work(c: Compiler, op: Op, place: Place) -> _Probe | None:
+@probes(scalar.Call)
+def _work(c: Compiler, op: Op, place: Place, kind: Kind = "work") -> _Probe | None:
     work = costs.of_statement(op)
-    return _Probe(lambda warp: [Step(op, "work", place, work=work)]) if work != NOTHING else None
+    return _Probe(lambda warp: [Step(op, kind, place, work=work)]) if work != NOTHING else None
+
+
+@probes(scalar.StoreElement)
+def _element(c: Compiler, op: Op, place: Place) -> _Probe | None:
+    return _work(c, op, place, "copy")
 
 
 @probes(scalar.LoadElement)

@@ -15,16 +15,18 @@ from typing import Any, Literal
 from croq.diagnostics import make
 from croq.ir import hw
 from croq.ir.core import Op
+from croq.ir.dispatch import Rules, lowered
 from croq.ir.objects import Buffer, FragRef, Kernel, View
-from croq.ir.scalar import Call, FragWrite, LoadElement, StoreElement
+from croq.ir.scalar import Call, Cpp, FragDeclare, FragWrite, LoadElement, StoreElement
 from croq.ir.types import warps_in_words
-from croq.simulate.barriers import Mbarrier
+from croq.simulate.barriers import Mbarrier, NamedBarrier
 from croq.simulate.binding import Block
 from croq.simulate.dtypes import Array
 from croq.simulate.faults import argument_fault
 from croq.simulate.runner import run
+from croq.target.cuda import CTA_BARRIER
 from croq.timelines import costs
-from croq.timelines.record import Recorder, Step
+from croq.timelines.record import Kind, Recorder, Step
 from croq.timelines.replay import WARPGROUP, Executed, Flight, Replayed, replay
 
 Category = Literal["work", "math", "wait", "sync", "issue", "mma", "load", "store", "copy"]
@@ -239,16 +241,13 @@ def _span(executed: Executed) -> Span:
 def _mma_span(flight: Flight) -> Span:
     op = flight.step.op
     assert isinstance(op, hw.WgmmaIssue)
-    b = _tile(op.b, flight.step.slot)
-    a = op.a.frag.name if isinstance(op.a, FragRef) else op.a.root.name
     details = {
         "operation": op.NAME, "accumulator": op.acc.frag.name, "from_registers": isinstance(op.a, FragRef),
         "issued": flight.issued, "completes": flight.done.when, "instructions": costs.mma_instructions(op)[0],
     }  # fmt: skip
     if flight.step.number:
         details["step"] = flight.step.number
-    label = f"{op.acc.frag.name} {'+=' if op.accumulate else '='} {a} x {b}"
-    return _placed(op, "mma", label, flight.start, flight.end, details)
+    return _placed(op, "mma", words[op](op, flight.step.slot), flight.start, flight.end, details)
 
 
 def _move_span(flight: Flight) -> Span:
@@ -268,50 +267,47 @@ def _placed(op: Op, category: Category, label: str, start: float, end: float, de
     return Span(category, label, start, end, line, text if len(text) <= 100 else f"{text[:97]}...", details)
 
 
+CATEGORIES: dict[Kind, Category] = {
+    "wait": "wait", "sync": "wait", "fetch_wait": "wait", "mma_wait": "wait", "store_wait": "wait",
+    "arrive": "sync", "sync_arrive": "sync", "pause": "sync", "store_commit": "sync",
+    "mma": "issue", "mma_commit": "issue", "load": "load", "store": "store", "copy": "copy", "fetch": "copy",
+}  # fmt: skip
+
+
 def _described(step: Step) -> tuple[Category, str]:
     """What kind of thing a step is, and its name on the track."""
-    name = step.barrier.name if step.barrier is not None else ""
-    match step.kind:
-        case "wait":
-            return "wait", f"wait {name}"
-        case "arrive":
-            return "sync", f"arrive {name}"
-        case "sync":
-            return "wait", f"sync {_barrier_name(step)}"
-        case "sync_arrive":
-            return "sync", f"arrive {_barrier_name(step)}"
-        case "fetch_wait":
-            return "wait", f"wait {_worked_on(step.op).removeprefix('load ')}"
-        case "mma_wait":
-            return "wait", f"wait MMA, {int(step.amount)} left"
-        case "store_wait":
-            return "wait", "wait store"
-        case "mma" | "mma_commit":
-            return "issue", "issue MMA"
-    return _moved_or_worked(step)
-
-
-def _moved_or_worked(step: Step) -> tuple[Category, str]:
-    match op := step.op:
-        case hw.BulkTensorLoad():
-            return "load", f"load {_tile(op.dest, step.slot)}"
-        case hw.BulkTensorStore():
-            return "store", f"store {op.map.param.name}"
-        case hw.CopyTile() | hw.FillTile():
-            return "copy", f"copy {_tile(op.dest, step.slot)}"
-        case LoadElement() | StoreElement():
-            return "copy", _worked_on(op)
     if step.kind == "work":
-        return ("math" if step.work.xu >= 1 else "work"), _worked_on(op)
-    return "sync", op.NAME
+        return ("math" if step.work.xu >= 1 else "work"), words[step.op](step.op, step.slot)
+    return CATEGORIES[step.kind], _label(step)
+
+
+def _label(step: Step) -> str:
+    match step.kind:
+        case "wait" | "arrive":
+            assert step.barrier is not None
+            return f"{step.kind} {step.barrier.name}"
+        case "sync" | "sync_arrive":
+            return f"{step.kind.removeprefix('sync_')} {_barrier_name(step)}"
+        case "fetch_wait":
+            return f"wait {words[step.op](step.op, None).removeprefix('load ')}"
+        case "mma_wait":
+            return f"wait MMA, {int(step.amount)} left"
+        case "store_wait":
+            return "wait store"
+        case "mma" | "mma_commit":
+            return "issue MMA"
+        case "pause" | "store_commit":
+            return step.op.NAME
+    return words[step.op](step.op, step.slot)
 
 
 def _barrier_name(step: Step) -> str:
     """Of a named barrier: what it is for, else its number."""
-    event = getattr(step.op, "event", None)
+    event = next(iter(step.op.events), None)
     if event is not None:
         return str(event.name)
-    return "CTA" if isinstance(step.op, hw.CtaSync) else f"barrier {getattr(step.op, 'barrier', '')}"
+    assert isinstance(step.barrier, NamedBarrier)
+    return f"barrier {step.barrier.id}" if step.barrier.id != CTA_BARRIER else "CTA"
 
 
 def _tile(view: View, slot: int | None) -> str:
@@ -319,25 +315,37 @@ def _tile(view: View, slot: int | None) -> str:
     return f"{root.name}[{slot}]" if isinstance(root, Buffer) and slot is not None else root.name
 
 
-def _worked_on(op: Op) -> str:
-    """What a register statement writes."""
-    named: Callable[[FragRef], str] = lambda ref: ref.frag.name  # noqa: E731
-    match op:
-        case hw.RegMap():
-            written = [named(o.frag) for o in op.body.walk() if isinstance(o, FragWrite)]
-            return ", ".join(dict.fromkeys(written)) or named(op.domain)
-        case hw.RegReduceRow():
-            return f"{op.kind} {named(op.dest)}"
-        case hw.RegShuffleReduce():
-            return f"shuffle {named(op.frag)}"
-        case hw.RegCopy():
-            return named(op.dest)
-        case hw.RegFill():
-            return named(op.frag)
-        case hw.RegStore():
-            return f"store {op.dest.root.name}"
-        case LoadElement() | StoreElement():
-            return f"{'load' if isinstance(op, LoadElement) else 'store'} {op.view.root.name}"
-        case Call():
-            return op.callee
-    return op.NAME
+# ------------------------------------------------------------------------------------------- names of moves and of work
+Words = Callable[[Any, int | None], str]  # of the operation, and the slot of its buffer
+
+
+def _told(kind: type[Op]) -> bool:
+    """Whether a track says of a step what it does to which data."""
+    return lowered(kind) and (kind.REGISTERS or kind.OPAQUE or (bool(kind.ACCESSES) and not kind.ORDINARY))
+
+
+words = Rules[Words]("words of timelines", _told)
+words.without("it takes no modelled time", FragDeclare, Cpp)
+words(hw.BulkTensorLoad)(lambda op, slot: f"load {_tile(op.dest, slot)}")
+words(hw.BulkTensorStore)(lambda op, slot: f"store {op.map.param.name}")
+words(hw.CopyTile, hw.FillTile)(lambda op, slot: f"copy {_tile(op.dest, slot)}")
+words(hw.RegReduceRow)(lambda op, slot: f"{op.kind} {op.dest.frag.name}")
+words(hw.RegShuffleReduce)(lambda op, slot: f"shuffle {op.frag.frag.name}")
+words(hw.RegCopy)(lambda op, slot: op.dest.frag.name)
+words(hw.RegFill)(lambda op, slot: op.frag.frag.name)
+words(hw.RegStore)(lambda op, slot: f"store {op.dest.root.name}")
+words(LoadElement)(lambda op, slot: f"load {op.view.root.name}")
+words(StoreElement)(lambda op, slot: f"store {op.view.root.name}")
+words(Call)(lambda op, slot: op.callee)
+
+
+@words(hw.RegMap)
+def _written(op: hw.RegMap, slot: int | None) -> str:
+    written = [o.frag.frag.name for o in op.body.walk() if isinstance(o, FragWrite)]
+    return ", ".join(dict.fromkeys(written)) or op.domain.frag.name
+
+
+@words(hw.WgmmaIssue)
+def _product(op: hw.WgmmaIssue, slot: int | None) -> str:
+    a = op.a.frag.name if isinstance(op.a, FragRef) else op.a.root.name
+    return f"{op.acc.frag.name} {'+=' if op.accumulate else '='} {a} x {_tile(op.b, slot)}"

@@ -7,14 +7,16 @@ different elements of an array hold). What depends on more is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croq.diagnostics import Diagnostic, make
 from croq.ir.core import Op, Value
-from croq.ir.hw import Elect, Section
+from croq.ir.dispatch import Rules, lowered
+from croq.ir.hw import Elect, RegMap, Section
 from croq.ir.objects import Kernel, View
 from croq.ir.scalar import (
     Binary,
@@ -30,6 +32,7 @@ from croq.ir.scalar import (
     ThreadIndex,
     Unary,
     VarGet,
+    While,
 )
 from croq.ir.types import INTEGERS
 from croq.verify import hw
@@ -78,18 +81,11 @@ class _Threads:
         threads[: self.kernel.threads] = True
         inner = op
         for outer in reversed(self.slice.around[op]):
-            if isinstance(outer, If | Section) and outer.condition is not None:
-                row = self.row(outer.condition)
-                if row is None:
-                    return None
-                threads &= (row != 0) == (not isinstance(outer, If) or inner in outer.then.ops)
-            elif isinstance(outer, For):
-                row = self.row(outer.count)
-                if row is None:
-                    return None
-                threads &= row > 0
-            elif not isinstance(outer, If | Section):
+            goes_on = _GUARDS.get(outer)
+            row = self.row(outer.decided_by) if outer.decided_by is not None else np.ones_like(threads, dtype=np.int64)
+            if goes_on is None or row is None:
                 return None
+            threads &= goes_on(outer, row, inner)
             inner = outer
         return threads
 
@@ -149,3 +145,24 @@ class _Threads:
             parts = [self.row(v) for v in op.operands()]
             return evaluated(op, parts, count) if all(part is not None for part in parts) else None
         return None
+
+
+Guard = Callable[[Any, Row, Op], Any]  # the threads that come to `inner`, of those that come to the operation
+_GUARDS = Rules[Guard]("stores of several threads", lambda kind: lowered(kind) and bool(kind.REGIONS))
+_GUARDS.without("one thread, which agrees with itself", Elect)
+_GUARDS.without("runs once for each register, or as long as it takes: not followed", RegMap, While)
+
+
+@_GUARDS(Section)
+def _of_threads(op: Section, row: Row, inner: Op) -> Any:
+    return row != 0
+
+
+@_GUARDS(If)
+def _on_its_side(op: If, row: Row, inner: Op) -> Any:
+    return (row != 0) == (inner in op.then.ops)
+
+
+@_GUARDS(For)
+def _at_least_once(op: For, row: Row, inner: Op) -> Any:
+    return row > 0

@@ -15,8 +15,8 @@ from croq.diagnostics import Sink
 from croq.ir.core import Op, Value
 from croq.ir.objects import Fragment, FragRef, Kernel, View
 from croq.ir.rewrite import parent_map
-from croq.ir.scalar import FragDeclare, FragRead, FragWrite
-from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore, Mma
+from croq.ir.scalar import FragRead, FragWrite
+from croq.ir.tile import FragCopy, FragMap, FragReduce, Mma
 from croq.ir.types import BYTES
 from croq.passes.fragments.checks import check_collectives, check_links, report
 from croq.passes.fragments.units import Unit, described, unit_of
@@ -348,16 +348,10 @@ class _Inference:
 
 
 def _used(op: Op) -> Iterator[Fragment]:
-    """Fragments whose elements the operation itself declares, reads or writes, maps by their domain."""
-    if isinstance(op, FragDeclare):
-        yield op.frag
-    elif isinstance(op, FragMap):
-        yield op.domain.frag
-    elif isinstance(op, FragCopy | FragReduce):
-        yield op.dest.frag
-        yield op.source.frag
-    elif isinstance(op, FragFill | FragAllReduce | FragStore):
-        yield op.frag.frag
+    """The fragments that an operation on whole ones declares, reads, writes or maps."""
+    for item in vars(op).values() if op.REGISTERS else ():
+        if isinstance(item, Fragment | FragRef):
+            yield item.frag if isinstance(item, FragRef) else item
 
 
 def _alike(a: tuple[Value, ...], b: tuple[Value, ...]) -> bool:
