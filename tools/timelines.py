@@ -18,7 +18,7 @@ from croq.bench.inputs import make_inputs
 from croq.bench.schedule import encode
 from croq.bench.workload import AttentionWorkload, bind
 from croq.cli.output import write
-from croq.timelines.costs import COSTS
+from croq.target import DEFAULT
 from croq.timelines.svg import to_svg
 from croq.timelines.timeline import Timeline, timeline
 
@@ -54,7 +54,7 @@ def picture(name: str) -> str:
 def cost_table() -> str:
     """The modelled costs as a Markdown table."""
     lines = ["| name | cycles | from | what |", "|---|---|---|---|"]
-    for name, cost in COSTS.items():
+    for name, cost in DEFAULT.costs.items():
         source = "measured" if cost.measured else "estimate"
         lines.append(f"| `{name}` | {cost.value:g} | {source} | {cost.what} |")
     return "\n".join(lines)

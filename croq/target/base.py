@@ -118,8 +118,17 @@ class TensorCore:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """Of an instruction or a latency: `value` in the unit that `what` says, cycles where it says none."""
+
+    value: float
+    measured: bool
+    what: str
+
+
+@dataclass(frozen=True)
 class Target:
-    """One architecture. `register_requests`: the operands of `setmaxnreg`."""
+    """One architecture. `register_requests`: the operands of `setmaxnreg`. `costs`: in modelled time, by name."""
 
     name: str
     capability: tuple[int, int]
@@ -128,3 +137,7 @@ class Target:
     register_requests: range
     named_barriers: int
     tensor_core: TensorCore
+    costs: Mapping[str, Cost]
+
+    def cycles(self, name: str) -> float:
+        return self.costs[name].value

@@ -14,6 +14,7 @@ UNITS = {"group-4": WARPGROUP, "group": WARP, "thread": 1}  # threads of which a
 MAX_THREADS = 1024  # of a CTA
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
+QUARTERS = 4  # of an SM, each with a scheduler of its own, among which the warps are spread. CUDA guide
 MAX_REGISTERS = 255  # of a thread
 
 # -------------------------------------------------------------------------------------------------- synchronisation

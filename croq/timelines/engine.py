@@ -6,9 +6,10 @@ import heapq
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from croq.timelines.costs import Work, cycles
+from croq.target import Target
+from croq.target.cuda import QUARTERS
+from croq.timelines.costs import Work
 
-QUARTERS = 4
 _SLACK = 1e-6  # cycles: what is left of a statement that counts as nothing
 
 
@@ -42,7 +43,7 @@ class _Quarter:
         self._version = 0
 
     def add(self, work: Work, process: Process) -> None:
-        pipes = work.pipes
+        pipes = work.pipes(self.engine.target)
         alone = max(pipes)
         self._settle()
         self.tasks.append(_Task(alone, tuple(p / alone for p in pipes), process))
@@ -94,7 +95,8 @@ class Server:
 class Engine:
     """The clock, and what is shared."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.now = 0.0
         self.busy: list[tuple[float, float]] = []
         self._tensor_until = 0.0
@@ -107,7 +109,7 @@ class Engine:
     def capacity(self) -> tuple[float, ...]:
         """What issue, FMA, ALU, XU and LSU can do now."""
         if self._tensor_until > self.now + _SLACK:
-            return 1, 1 / cycles("fma.under_mma"), 1 / cycles("alu.under_mma"), 1, 1
+            return 1, 1 / self.target.cycles("fma.under_mma"), 1 / self.target.cycles("alu.under_mma"), 1, 1
         return 1, 1, 1, 1, 1
 
     def at(self, delay: float, act: Callable[[], None]) -> None:

@@ -193,7 +193,7 @@ probes(hw.Section, hw.Elect, hw.WarpSync, hw.MbarrierInitFence, scalar.FragDecla
 @probes(hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce, hw.RegStore)
 @probes(scalar.Call)
 def _work(c: Compiler, op: Op, place: Place, kind: Kind = "work") -> _Probe | None:
-    work = costs.of_statement(op)
+    work = costs.of_statement(c.kernel.target, op)
     return _Probe(lambda warp: [Step(op, kind, place, work=work)]) if work != NOTHING else None
 
 
@@ -204,7 +204,7 @@ def _element(c: Compiler, op: Op, place: Place) -> _Probe | None:
 
 @probes(scalar.LoadElement)
 def _fetch(c: Compiler, op: scalar.LoadElement, place: Place) -> _Probe | None:
-    work, after = costs.of_statement(op), frozenset(_fetches(op))
+    work, after = costs.of_statement(c.kernel.target, op), frozenset(_fetches(op))
     return _Probe(lambda warp: [Step(op, "fetch", place, work=work, after=after)]) if work != NOTHING else None
 
 
@@ -229,9 +229,14 @@ def _always(kind: Kind, amount: Callable[[Any], float]) -> Callable[[Compiler, O
     return lambda c, op, place: _Probe(lambda warp: [Step(op, kind, place, amount=amount(op))])
 
 
-probes(hw.SetMaxNReg)(_always("pause", lambda op: costs.cycles("setmaxnreg")))
-probes(hw.ProxyFence, hw.MbarrierInit)(_always("pause", lambda op: costs.cycles("fence")))
-probes(hw.WgmmaFence)(_always("pause", lambda op: costs.cycles("wgmma.fence")))
+def _pause(name: str) -> Callable[[Compiler, Op, Place], _Probe]:
+    """Operations that take as long as the target says under `name`."""
+    return lambda c, op, place: _always("pause", lambda op: c.kernel.target.cycles(name))(c, op, place)
+
+
+probes(hw.SetMaxNReg)(_pause("setmaxnreg"))
+probes(hw.ProxyFence, hw.MbarrierInit)(_pause("fence"))
+probes(hw.WgmmaFence)(_pause("wgmma.fence"))
 probes(hw.WgmmaCommit)(_always("mma_commit", lambda op: 0))
 probes(hw.WgmmaWait)(_always("mma_wait", lambda op: op.depth))
 probes(hw.BulkCommit)(_always("store_commit", lambda op: 0))
@@ -312,7 +317,7 @@ def _copy(c: Compiler, op: hw.CopyTile | hw.FillTile, place: Place) -> _Probe:
     roots = [op.dest.root, *([op.source.root] if isinstance(op, hw.CopyTile) else [])]
     shared = any(isinstance(root, Buffer) for root in roots)
     loads = isinstance(op, hw.CopyTile) and not isinstance(op.source.root, Buffer)
-    work = costs.of_copy(pieces, vector, loads=loads, shared=shared)
+    work = costs.of_copy(c.kernel.target, pieces, vector, loads=loads, shared=shared)
     slot = _slot(c, op.dest)
     return _Probe(lambda warp: [Step(op, "copy", place, work=work, amount=elements * size, slot=slot(warp))])
 

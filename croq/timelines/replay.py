@@ -1,4 +1,4 @@
-"""Lays recorded steps out on a time axis: a discrete-event simulation of one SM with the costs of `timeline_costs`.
+"""Lays recorded steps out on a time axis: a discrete-event simulation of one SM with the costs of the target.
 
 Each warp goes through its steps in order. What a step waits for completes when everything that the record names for it
 has happened: arrivals and bytes of a phase, MMAs of a commit group. Shared machinery:
@@ -23,12 +23,12 @@ from typing import Any
 from croq.ir import hw
 from croq.ir.core import Op
 from croq.simulate.faults import fault
+from croq.target import Target, cuda
 from croq.timelines import costs
-from croq.timelines.costs import cycles
-from croq.timelines.engine import QUARTERS, Engine, Process, Server, Signal
+from croq.timelines.engine import Engine, Process, Server, Signal
 from croq.timelines.record import Step
 
-WARPGROUP = 4  # warps
+WARPGROUP = cuda.WARPGROUP // cuda.WARP  # warps
 
 
 @dataclass(eq=False)
@@ -93,9 +93,10 @@ class _Issued:
 
 
 class _Replay:
-    def __init__(self, steps: Mapping[int, Sequence[Step]]) -> None:
+    def __init__(self, target: Target, steps: Mapping[int, Sequence[Step]]) -> None:
+        self.target = target
         self.steps = steps
-        self.engine = Engine()
+        self.engine = Engine(target)
         self.out = Replayed({warp: [] for warp in steps}, [], [], [], self.engine.busy, 0.0)
         self.phases: dict[tuple[Any, int], Signal] = {}
         self.mmas: dict[tuple[int, int], Flight] = {}  # by warpgroup and number
@@ -118,7 +119,7 @@ class _Replay:
 
     def run(self) -> Replayed:
         for warp in self.steps:
-            self.engine.start(self._warp(warp), warp % QUARTERS)
+            self.engine.start(self._warp(warp), warp % cuda.QUARTERS)
         self.engine.run()
         self._check()
         ends = [executed.end for done in self.out.steps.values() for executed in done]
@@ -146,7 +147,7 @@ class _Replay:
             self.out.steps[warp].append(executed)
             match step.kind:
                 case "work" | "copy":
-                    if max(step.work.pipes) > 0:
+                    if max(step.work.pipes(self.target)) > 0:
                         yield step.work
                     yield step.work.latency
                 case "fetch":
@@ -166,10 +167,10 @@ class _Replay:
         groups = issued.mmas if step.kind.startswith("mma") else issued.stores
         match step.kind:
             case "load":
-                yield cycles("tma.issue")
+                yield self.target.cycles("tma.issue")
                 self._load(step, warp)
             case "store":
-                yield cycles("tma.issue")
+                yield self.target.cycles("tma.issue")
                 groups.open.append(self._store(step, warp))
             case "mma":
                 flight = self._join(warp, issued.count, step)
@@ -179,12 +180,12 @@ class _Replay:
                 yield flight.ready
             case "mma_commit" | "store_commit":
                 groups.commit()
-                yield cycles("wgmma.fence" if step.kind == "mma_commit" else "tma.issue")
+                yield self.target.cycles("wgmma.fence" if step.kind == "mma_commit" else "tma.issue")
             case _:
                 for flight in groups.due(int(step.amount)):
                     yield flight.done
                     executed.completes = max(executed.completes or 0, flight.done.when or 0)
-                yield cycles("wgmma.wait" if step.kind == "mma_wait" else "tma.issue")
+                yield self.target.cycles("wgmma.wait" if step.kind == "mma_wait" else "tma.issue")
 
     def _arrive(self, warp: int, fetched: dict[Op, tuple[Step, float]]) -> Process:
         """Wait for all loads of elements that are under way: what comes next may use them."""
@@ -201,22 +202,25 @@ class _Replay:
         if step.kind in ("arrive", "sync_arrive"):
             assert phase is not None
             count = int(step.amount) if step.kind == "arrive" else 1
-            engine.at(cycles("mbarrier.arrive" if step.kind == "arrive" else "bar"), lambda: engine.hit(phase, count))
-            yield cycles("issue")
+            engine.at(
+                self.target.cycles("mbarrier.arrive" if step.kind == "arrive" else "bar"),
+                lambda: engine.hit(phase, count),
+            )
+            yield self.target.cycles("issue")
             return
         if step.kind == "sync":
             assert phase is not None
             engine.hit(phase)
             yield phase
             executed.completes = phase.when
-            yield cycles("bar")
+            yield self.target.cycles("bar")
             return
-        yield cycles("mbarrier.poll")
+        yield self.target.cycles("mbarrier.poll")
         if phase is None:
             return  # complete from the start
         if phase.when is None:
             yield phase
-            yield cycles("mbarrier.wake")
+            yield self.target.cycles("mbarrier.wake")
         executed.completes = phase.when
 
     # ---------------------------------------------------------------------------------------------------- copies
@@ -224,17 +228,17 @@ class _Replay:
         flight = Flight(step, warp, self.engine.now)
         self.out.loads.append(flight)
         phase = self.phases[step.barrier, step.generation]
-        self._transfer(flight, self.loads, cycles("tma.latency"), lambda: self.engine.hit(phase))
+        self._transfer(flight, self.loads, self.target.cycles("tma.latency"), lambda: self.engine.hit(phase))
 
     def _store(self, step: Step, warp: int) -> Flight:
         flight = Flight(step, warp, self.engine.now)
         self.out.stores.append(flight)
-        self._transfer(flight, self.stores, cycles("tma.store"), lambda: None)
+        self._transfer(flight, self.stores, self.target.cycles("tma.store"), lambda: None)
         return flight
 
     def _transfer(self, flight: Flight, server: Server, latency: float, then: Callable[[], None]) -> None:
         engine = self.engine
-        flight.start, free = server.serve(engine.now, flight.step.amount / cycles("tma.bytes"))
+        flight.start, free = server.serve(engine.now, flight.step.amount / self.target.cycles("tma.bytes"))
         flight.end = free + latency
 
         def land() -> None:
@@ -262,10 +266,10 @@ class _Replay:
         engine = self.engine
         op = flight.step.op
         assert isinstance(op, hw.WgmmaIssue)
-        count, duration = costs.mma_instructions(op)
+        count, duration = costs.mma_instructions(op), costs.mma_cycles(self.target, op)
         for index in range(count):
-            yield cycles("wgmma.issue")
-            while len(queue) >= cycles("wgmma.queue"):
+            yield self.target.cycles("wgmma.issue")
+            while len(queue) >= self.target.cycles("wgmma.queue"):
                 yield queue[0]
             start, end = self.tensor.serve(engine.now, duration)
             engine.tensor(start, end)
@@ -276,7 +280,7 @@ class _Replay:
             last = index == count - 1
             engine.at(end - engine.now, lambda f=finished: self._retire(f, queue))  # type: ignore[misc]
             if last:
-                engine.at(end + cycles("wgmma.latency") - engine.now, lambda: engine.hit(flight.done))
+                engine.at(end + self.target.cycles("wgmma.latency") - engine.now, lambda: engine.hit(flight.done))
         assert flight.ready is not None
         engine.hit(flight.ready)
 
@@ -285,6 +289,6 @@ class _Replay:
         self.engine.hit(finished)
 
 
-def replay(steps: Mapping[int, Sequence[Step]]) -> Replayed:
+def replay(target: Target, steps: Mapping[int, Sequence[Step]]) -> Replayed:
     """Times for the recorded steps of one block, by warp."""
-    return _Replay({warp: steps[warp] for warp in sorted(steps)}).run()
+    return _Replay(target, {warp: steps[warp] for warp in sorted(steps)}).run()

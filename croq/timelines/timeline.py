@@ -1,7 +1,7 @@
 """Timelines: one block of a kernel on a modelled time axis, as tracks of spans.
 
-The block is executed once, eagerly, to record what each warp does (`timeline_record`); the record is laid out in time
-by a cost model (`timeline_replay`, `timeline_costs`); `timeline_trace` and `timeline_svg` show it. Cycles are modelled,
+The block is executed once, eagerly, to record what each warp does (record.py); the record is laid out in time by a cost
+model (replay.py, costs.py); trace.py and svg.py show it. Cycles are modelled,
 not measured: a timeline shows what can overlap with what, and what waits for what, not how fast a kernel is.
 """
 
@@ -107,7 +107,7 @@ def timeline(
     run(kernel, arrays, scalars, symbols=symbols, schedule="eager", blocks=[block], recorder=recorder)
     for sequence in recorder.steps.values():
         _number(sequence)
-    done = replay(recorder.steps)
+    done = replay(kernel.target, recorder.steps)
     end = _end(done, steps)
     tracks = _limited([*_warp_tracks(done), *_async_tracks(done)], end)
     shown = max((s.end for track in tracks for s in track.spans), default=0.0)
@@ -243,7 +243,7 @@ def _mma_span(flight: Flight) -> Span:
     assert isinstance(op, hw.WgmmaIssue)
     details = {
         "operation": op.NAME, "accumulator": op.acc.frag.name, "from_registers": isinstance(op.a, FragRef),
-        "issued": flight.issued, "completes": flight.done.when, "instructions": costs.mma_instructions(op)[0],
+        "issued": flight.issued, "completes": flight.done.when, "instructions": costs.mma_instructions(op),
     }  # fmt: skip
     if flight.step.number:
         details["step"] = flight.step.number

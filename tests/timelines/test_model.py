@@ -9,7 +9,8 @@ from croq.ir import hw
 from croq.ir.objects import Event
 from croq.simulate.barriers import Mbarrier
 from croq.simulate.faults import SimulationFault
-from croq.timelines.costs import Work, cycles, of_map, of_statement
+from croq.target import DEFAULT
+from croq.timelines.costs import Work, of_map, of_statement
 from croq.timelines.record import Place, Step
 from croq.timelines.replay import replay
 from croq.timelines.timeline import timeline
@@ -32,29 +33,29 @@ def _map(maps, text):
 
 class TestCounting:
     def test_exponentials_of_a_tile(self, maps):
-        work = of_map(_map(maps, "= __exp2f(acc_s"))
+        work = of_map(DEFAULT, _map(maps, "= __exp2f(acc_s"))
         assert work.xu == 64 and work.alu == 0
         assert work.fma == 64  # a multiply-add an element
-        assert max(work.pipes) == 64 * cycles("xu")
+        assert max(work.pipes(DEFAULT)) == 64 * DEFAULT.cycles("xu")
 
     def test_conversions_go_in_pairs(self, maps):
-        assert of_map(_map(maps, "__to<bf16>")).alu == 32
+        assert of_map(DEFAULT, _map(maps, "__to<bf16>")).alu == 32
 
     def test_a_sum_along_a_row_is_one_addition_an_element(self, maps):
-        work = of_map(_map(maps, "logsum.at(i) + acc_s"))
+        work = of_map(DEFAULT, _map(maps, "logsum.at(i) + acc_s"))
         assert (work.fma, work.xu, work.alu) == (64, 0, 0)
 
     def test_a_mask_compares_and_selects(self, maps):
-        assert of_map(_map(maps, "= -inf")).alu >= 128
+        assert of_map(DEFAULT, _map(maps, "= -inf")).alu >= 128
 
     def test_a_row_maximum(self, maps):
         (reduce, *_) = [op for op in maps if isinstance(op, hw.RegReduceRow)]
-        assert of_statement(reduce).alu == 64
+        assert of_statement(DEFAULT, reduce).alu == 64
 
     def test_shuffles_have_rounds(self, maps):
         (shuffle, *_) = [op for op in maps if isinstance(op, hw.RegShuffleReduce)]
-        work = of_statement(shuffle)
-        assert work.lsu == 2 * 2 and work.latency == 2 * cycles("shuffle")
+        work = of_statement(DEFAULT, shuffle)
+        assert work.lsu == 2 * 2 and work.latency == 2 * DEFAULT.cycles("shuffle")
 
 
 def _work(**pipes):
@@ -62,12 +63,12 @@ def _work(**pipes):
 
 
 def _ends(steps):
-    return {warp: done[-1].end for warp, done in replay(steps).steps.items()}
+    return {warp: done[-1].end for warp, done in replay(DEFAULT, steps).steps.items()}
 
 
 class TestSharing:
     def test_alone(self):
-        assert _ends({0: [_work(xu=64)]}) == {0: pytest.approx(64 * cycles("xu"))}
+        assert _ends({0: [_work(xu=64)]}) == {0: pytest.approx(64 * DEFAULT.cycles("xu"))}
 
     def test_warps_of_one_quarter_share_a_pipe(self):
         assert _ends({0: [_work(xu=64)], 4: [_work(xu=64)]}) == dict.fromkeys((0, 4), pytest.approx(1024))
@@ -102,14 +103,14 @@ def test_a_record_that_cannot_be_replayed_is_a_fault_of_ours():
         ]
 
     with pytest.raises(SimulationFault, match="E-5099"):
-        replay({0: steps(one, two), 1: steps(two, one)})
+        replay(DEFAULT, {0: steps(one, two), 1: steps(two, one)})
 
 
 def test_fetches_that_do_not_depend_on_each_other_overlap(lower):
     kernel = lower(ROOT / "tests" / "cases" / "saxpy.co")
     arrays = {name: np.ones(256, np.float32) for name in "xy"}
     shown = timeline(kernel, arrays, {"a": 2.0})
-    assert cycles("global") < shown.cycles < 1.5 * cycles("global")
+    assert DEFAULT.cycles("global") < shown.cycles < 1.5 * DEFAULT.cycles("global")
 
 
 CHASE = """

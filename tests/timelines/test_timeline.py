@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from croq.diagnostics import LaunchError
+from croq.target import DEFAULT
 from croq.timelines import timeline as timelines
-from croq.timelines.costs import COSTS, cycles
 from croq.timelines.svg import LEFT, WIDTH, to_svg
 from croq.timelines.timeline import MODEL, timeline
 from croq.timelines.trace import to_trace
@@ -65,16 +65,16 @@ class TestStructure:
         waits = [s for _, s in _spans(drawn(name), "warps", "wait") if s.details["operation"] == "mbarrier.wait"]
         assert bool(waits) == (name != "v1")
         for span in waits:
-            polled = span.start + cycles("mbarrier.poll")
+            polled = span.start + DEFAULT.cycles("mbarrier.poll")
             done = span.details.get("completes")
             blocked = done is not None and done > polled
-            assert span.end == pytest.approx(done + cycles("mbarrier.wake") if blocked else polled)
+            assert span.end == pytest.approx(done + DEFAULT.cycles("mbarrier.wake") if blocked else polled)
 
     def test_waits_for_mmas_end_after_what_they_wait_for(self, drawn, name):
         waits = [s for _, s in _spans(drawn(name), "warps", "wait") if s.details["operation"] == "wgmma.wait"]
         assert len(waits) >= 4
         for span in waits:
-            assert span.end == pytest.approx(max(span.start, span.details["completes"]) + cycles("wgmma.wait"))
+            assert span.end == pytest.approx(max(span.start, span.details["completes"]) + DEFAULT.cycles("wgmma.wait"))
 
     def test_a_phase_of_loads_completes_when_the_last_of_them_lands(self, drawn, name):
         landed = defaultdict(list)
@@ -89,12 +89,12 @@ class TestStructure:
     def test_the_tensor_cores_do_one_thing_at_a_time(self, drawn, name):
         shown = drawn(name)
         mmas = [s for _, s in _spans(shown, "mma")]
-        work = sum(s.details["instructions"] * cycles("wgmma") for s in mmas)
+        work = sum(s.details["instructions"] * DEFAULT.cycles("wgmma") for s in mmas)
         assert sum(end - start for start, end in shown.busy) == pytest.approx(work)
         for span in mmas:
             assert span.details["issued"] < span.start
-            assert span.cycles >= span.details["instructions"] * cycles("wgmma") - 1e-6
-            assert span.details["completes"] == pytest.approx(span.end + cycles("wgmma.latency"))
+            assert span.cycles >= span.details["instructions"] * DEFAULT.cycles("wgmma") - 1e-6
+            assert span.details["completes"] == pytest.approx(span.end + DEFAULT.cycles("wgmma.latency"))
 
     def test_every_statement_has_its_line(self, drawn, name):
         text = (ROOT / "kernels" / f"{name}.co").read_text().splitlines()
@@ -254,4 +254,4 @@ def test_the_pictures_of_the_document_are_up_to_date(golden, name):
 def test_the_document_shows_the_costs():
     text = (ROOT / "docs" / "timelines.md").read_text()
     assert cost_table() in text
-    assert all(cost.value > 0 for cost in COSTS.values())
+    assert all(cost.value > 0 for cost in DEFAULT.costs.values())

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from croq.target.base import Target
+from croq.target.sm90.costs import COSTS
 from croq.target.sm90.wgmma import WGMMA
 
 SM_90A = Target(
@@ -17,4 +18,5 @@ SM_90A = Target(
     register_requests=range(24, 257, 8),  # PTX ISA, "setmaxnreg": the immediate is a multiple of 8 in 24..256
     named_barriers=16,  # ids 0..15. PTX ISA, "bar, barrier"
     tensor_core=WGMMA,
+    costs=COSTS,
 )
