@@ -6,9 +6,14 @@ wrong, 70 a fault of croq itself, 130 interrupted.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
-def main() -> None:
-    """The `croq` command; never returns."""
-    from croq.cli.app import app
 
-    app(prog_name="croq")
+def main(words: Sequence[str] | None = None) -> NoReturn:
+    """The `croq` command, or one with these words; never returns."""
+    import croq.cli.app  # noqa: F401  the commands
+    from croq.cli.session import main
+
+    main(sys.argv[1:] if words is None else words)

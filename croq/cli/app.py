@@ -5,72 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
+from croq.cli.options import Argument, Option
 from croq.cli.session import Session, command
 
-app = typer.Typer(
-    name="croq",
-    help="Compiles the .co tile language to Hopper kernels; runs them, or simulates them where there is no GPU.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-File = Annotated[str, typer.Argument(help="A path, `-`, or the bare name of a shipped kernel: v1, v2, v3, v4.")]
+File = Annotated[str, Argument(help="A path, `-`, or the bare name of a shipped kernel: v1, v2, v3, v4.")]
 FunctionName = Annotated[
-    str | None, typer.Option("--kernel", metavar="NAME", help="Which __co__ function, where a file has several.")
+    str | None, Option("--kernel", metavar="NAME", help="Which __co__ function, where a file has several.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the inputs.", min=0)]
-Batch = Annotated[int, typer.Option(min=1)]
-Heads = Annotated[int, typer.Option(min=1)]
-HeadDim = Annotated[int, typer.Option(help="Elements of a head.", min=1)]
-Warmup = Annotated[int, typer.Option(help="Executions before timing.", min=0)]
-Repeat = Annotated[int, typer.Option(help="Executions a round.", min=1)]
-Rounds = Annotated[int, typer.Option(help="Rounds of timing.", min=1)]
+Seed = Annotated[int, Option(help="Seed of the inputs.", least=0)]
+Batch = Annotated[int, Option(least=1)]
+Heads = Annotated[int, Option(least=1)]
+HeadDim = Annotated[int, Option(help="Elements of a head.", least=1)]
+Warmup = Annotated[int, Option(help="Executions before timing.", least=0)]
+Repeat = Annotated[int, Option(help="Executions a round.", least=1)]
+Rounds = Annotated[int, Option(help="Rounds of timing.", least=1)]
 Schedule = Annotated[
     str,
-    typer.Option(
-        metavar="eager|lazy|random:SEED|hostile[:K]", help="When asynchronous operations complete (simulator)."
-    ),
+    Option(metavar="eager|lazy|random:SEED|hostile[:K]", help="When asynchronous operations complete (simulator)."),
 ]
 Kind = Literal["ast", "tile-ir", "ir", "plan", "cuda", "ptx", "cubin", "sass"]
 
 
-def _version(shown: bool) -> None:
-    if shown:
-        import croq
-
-        typer.echo(f"croq {croq.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command("compile")
 @command
-def compile_command(
+def compile(
     session: Session,
     file: File,
-    emit: Annotated[Kind | None, typer.Option(help="Print one stage instead of the summary.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="PASS", help="Print the IR after this pass.")] = None,
+    emit: Annotated[Kind | None, Option(help="Print one stage instead of the summary.")] = None,
+    after: Annotated[str | None, Option(metavar="PASS", help="Print the IR after this pass.")] = None,
     out: Annotated[
-        str | None, typer.Option("-o", "--out", metavar="PATH", help="Folder for all files; file for --emit.")
+        str | None, Option("-o --out", metavar="PATH", help="Folder for all files; file for --emit.")
     ] = None,
-    lineinfo: Annotated[bool, typer.Option("--lineinfo", help="Keep line tables for profilers.")] = False,
+    lineinfo: Annotated[bool, Option("--lineinfo", help="Keep line tables for profilers.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Prove the lowered synchronisation before it is emitted.")
+        bool, Option("--verify --no-verify", help="Prove the lowered synchronisation before it is emitted.")
     ] = True,
     why: Annotated[
-        bool, typer.Option("--why", help="With --emit cuda: the rule beside each barrier, fence, wait and election.")
+        bool, Option("--why", help="With --emit cuda: the rule beside each barrier, fence, wait and election.")
     ] = False,
 ) -> int:
     """Compile to CUDA and cubin."""
@@ -79,13 +49,12 @@ def compile_command(
     return compile_and_show(session, file, emit, after, out, lineinfo=lineinfo, verify=verify, why=why)
 
 
-@app.command()
 @command
 def opt(
     session: Session,
-    file: Annotated[str, typer.Argument(help="Printed IR: a path, or `-`.")],
-    passes: Annotated[str, typer.Option(metavar="A,B,..", help="The passes, in their order in the pipeline.")] = "",
-    out: Annotated[str | None, typer.Option("-o", "--out", metavar="PATH", help="Where the IR goes.")] = None,
+    file: Annotated[str, Argument(help="Printed IR: a path, or `-`.")],
+    passes: Annotated[str, Option(metavar="A,B,..", help="The passes, in their order in the pipeline.")] = "",
+    out: Annotated[str | None, Option("-o --out", metavar="PATH", help="Where the IR goes.")] = None,
 ) -> int:
     """Run passes on printed IR, and print it again."""
     from croq.cli.compiling import resume_and_show
@@ -93,24 +62,20 @@ def opt(
     return resume_and_show(session, file, passes, out)
 
 
-@app.command()
 @command
-def plan(
-    session: Session, file: File, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-) -> int:
+def plan(session: Session, file: File, json: Annotated[bool, Option("--json", help="Print JSON.")] = False) -> int:
     """Show what was derived, and why: barriers, wait depths, layouts, tensor maps, registers."""
     from croq.cli.compiling import show_plan
 
     return show_plan(session, file, json)
 
 
-@app.command()
 @command
 def check(
     session: Session,
     file: File,
     ptx: Annotated[
-        bool, typer.Option("--ptx", help="Also execute the PTX of the emitted CUDA, and compare (needs NVRTC).")
+        bool, Option("--ptx", help="Also execute the PTX of the emitted CUDA, and compare (needs NVRTC).")
     ] = False,
 ) -> int:
     """Apply every static rule, then verify the synchronisation protocol. Needs no compiler and no GPU."""
@@ -119,45 +84,44 @@ def check(
     return check_and_show(session, file, ptx=ptx)
 
 
-@app.command()
 @command
 def sim(
     session: Session,
     file: File,
     shape: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="SYM=N", help="The value of a symbolic dimension.")
+        list[str] | None, Option("--shape", metavar="SYM=N", help="The value of a symbolic dimension.")
     ] = None,
     arg: Annotated[
         list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="A parameter: a number, or a .npy file. Default: random."),
+        Option("--arg", metavar="NAME=VALUE", help="A parameter: a number, or a .npy file. Default: random."),
     ] = None,
     save: Annotated[
         list[str] | None,
-        typer.Option("--save", metavar="NAME=FILE", help="Write a parameter to a .npy file afterwards."),
+        Option("--save", metavar="NAME=FILE", help="Write a parameter to a .npy file afterwards."),
     ] = None,
     schedule: Schedule = "eager",
     schedules: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Run N schedules (eager, lazy, hostile ones, random seeds) up to the first fault.", min=1
+        Option(
+            metavar="N",
+            help="Run N schedules (eager, lazy, hostile ones, random seeds) up to the first fault.",
+            least=1,
         ),
     ] = None,
-    races: Annotated[bool, typer.Option("--races/--no-races", help="Look for accesses that nothing orders.")] = True,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes for --schedules. Default: 2.", min=1)] = None,
-    tiles: Annotated[
-        int | None, typer.Option(metavar="N", help="Simulate N blocks, spread over the grid.", min=1)
-    ] = None,
+    races: Annotated[bool, Option("--races --no-races", help="Look for accesses that nothing orders.")] = True,
+    jobs: Annotated[int | None, Option(metavar="N", help="Processes for --schedules. Default: 2.", least=1)] = None,
+    tiles: Annotated[int | None, Option(metavar="N", help="Simulate N blocks, spread over the grid.", least=1)] = None,
     seed: Seed = 42,
     kernel: FunctionName = None,
     level: Annotated[
-        Literal["ir", "ptx"], typer.Option(help="What is executed: the lowered IR, or the PTX of the emitted CUDA.")
+        Literal["ir", "ptx"], Option(help="What is executed: the lowered IR, or the PTX of the emitted CUDA.")
     ] = "ir",
     timeline: Annotated[
         list[str] | None,
-        typer.Option("--timeline", metavar="FILE", help="Write a block's timeline: a trace (.json), a picture (.svg)."),
+        Option("--timeline", metavar="FILE", help="Write a block's timeline: a trace (.json), a picture (.svg)."),
     ] = None,
-    timeline_block: Annotated[str | None, typer.Option(metavar="X,Y,Z", help="Of which block. Default: 0,0,0.")] = None,
-    timeline_steps: Annotated[int, typer.Option(metavar="N", help="Iterations of inner loops to show.", min=1)] = 8,
+    timeline_block: Annotated[str | None, Option(metavar="X,Y,Z", help="Of which block. Default: 0,0,0.")] = None,
+    timeline_steps: Annotated[int, Option(metavar="N", help="Iterations of inner loops to show.", least=1)] = 8,
 ) -> int:
     """Execute on the CPU, with the chip's asynchrony; reports races, deadlocks and lost phases."""
     from croq.cli.sim import SimRequest, simulate_and_show
@@ -168,30 +132,29 @@ def sim(
     return simulate_and_show(session, file, kernel, shape or [], arg or [], save or [], request)
 
 
-@app.command()
 @command
 def run(
     session: Session,
     file: File = "v4",
-    seq: Annotated[int, typer.Option(help="Length of the sequence.", min=1)] = 8192,
+    seq: Annotated[int, Option(help="Length of the sequence.", least=1)] = 8192,
     batch: Batch = 4,
     heads: Heads = 32,
     dim: HeadDim = 128,
-    causal: Annotated[bool, typer.Option("--causal/--no-mask", help="What the kernel computes.")] = True,
+    causal: Annotated[bool, Option("--causal --no-mask", help="What the kernel computes.")] = True,
     warmup: Warmup = 50,
     repeat: Repeat = 200,
     rounds: Rounds = 3,
     device: Annotated[
-        Literal["auto", "gpu", "sim"], typer.Option(help="auto: the simulator where there is no GPU.")
+        Literal["auto", "gpu", "sim"], Option(help="auto: the simulator where there is no GPU.")
     ] = "auto",
-    tiles: Annotated[int | None, typer.Option(metavar="N", help="Simulate N query tiles.", min=1)] = None,
+    tiles: Annotated[int | None, Option(metavar="N", help="Simulate N query tiles.", least=1)] = None,
     schedule: Schedule = "eager",
     seed: Seed = 42,
     kernel: FunctionName = None,
     watchdog: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End a wait that lasts longer, and report it; no timing.")
+        float | None, Option(metavar="SECONDS", help="End a wait that lasts longer, and report it; no timing.")
     ] = None,
-    races: Annotated[bool, typer.Option("--races", help="Simulator: look for accesses that nothing orders.")] = False,
+    races: Annotated[bool, Option("--races", help="Simulator: look for accesses that nothing orders.")] = False,
 ) -> int:
     """Run attention: build inputs, execute, check against a reference, report time and throughput."""
     from croq.cli.run import Request, run_and_show
@@ -202,22 +165,19 @@ def run(
     return run_and_show(session, file, request)
 
 
-@app.command()
 @command
 def bench(
     session: Session,
-    kernel: Annotated[list[str] | None, typer.Option(metavar="FILE", help="A kernel; default: all shipped.")] = None,
-    seq: Annotated[list[int] | None, typer.Option(help="A sequence length; default: 4096, 8192, 16384.", min=1)] = None,
+    kernel: Annotated[list[str] | None, Option(metavar="FILE", help="A kernel; default: all shipped.")] = None,
+    seq: Annotated[list[int] | None, Option(help="A sequence length; default: 4096, 8192, 16384.", least=1)] = None,
     batch: Batch = 4,
     heads: Heads = 32,
     dim: HeadDim = 128,
     warmup: Warmup = 50,
     repeat: Repeat = 200,
     rounds: Rounds = 3,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where results go, in a folder named by the time.")] = Path(
-        "results"
-    ),
-    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Measure installed peers too.")] = True,
+    out: Annotated[Path, Option("-o --out", help="Where results go, in a folder named by the time.")] = Path("results"),
+    peers: Annotated[bool, Option("--peers --no-peers", help="Measure installed peers too.")] = True,
 ) -> int:
     """Measure kernels and installed peers at several sizes, in interleaved rounds. Needs a Hopper GPU."""
     from croq.cli.bench import BenchRequest, bench_and_show
@@ -227,11 +187,10 @@ def bench(
     return bench_and_show(session, request)
 
 
-@app.command()
 @command
 def explain(
     session: Session,
-    code: Annotated[str | None, typer.Argument(help="A code, such as E-310, or a rule, such as events.B2.")] = None,
+    code: Annotated[str | None, Argument(help="A code, such as E-310, or a rule, such as events.B2.")] = None,
 ) -> int:
     """Explain a diagnostic, or a rule by which a pass decides (`croq plan` names it); without CODE: list all codes."""
     if code is not None and "." in code:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import typer
 
 from croq.binding import Scalar, read_params, written_params
+from croq.cli.options import refused
 from croq.diagnostics import LaunchError, make
 from croq.driver.arrays import NUMPY_TYPES, ArrayView, row_major, view
 from croq.ir.objects import Param
@@ -142,6 +142,4 @@ def known_names(names: Sequence[str], known: Sequence[str], option: str) -> None
     for name in names:
         if name not in known:
             hint = close(name, known)
-            raise typer.BadParameter(
-                f"the kernel has no {what} `{name}`{', ' + hint if hint else ''}", param_hint=option
-            )
+            raise refused(option, f"the kernel has no {what} `{name}`{', ' + hint if hint else ''}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from croq.cli import output
 from croq.cli.faults import own_fault
+from croq.cli.options import refused
 from croq.cli.session import Session
 from croq.compiler import compile_file
 from croq.diagnostics import CompileError, Diagnostic
@@ -64,7 +63,7 @@ def compile_and_show(
     why: bool = False,
 ) -> int:
     if why and (kind != "cuda" or after is not None):
-        raise typer.BadParameter("reasons stand in CUDA text: add `--emit cuda`", param_hint="--why")
+        raise refused("--why", "reasons stand in CUDA text: add `--emit cuda`")
     if after is not None:
         return _show_after(session, file, kind, after, out)
     made = compile_session(session, file, lineinfo=lineinfo, verify=verify)
@@ -86,15 +85,10 @@ def compile_and_show(
 
 def _show_after(session: Session, file: str, kind: str | None, after: str, out: str | None) -> int:
     """`--after PASS` stops there, so what later passes would find is not reported."""
-    from croq.compiler import ir_after, pass_names
-    from croq.texts import close
+    from croq.compiler import ir_after
 
-    if after not in pass_names():
-        known = f"the passes are, in order: {', '.join(pass_names())}"
-        hint = close(after, pass_names())
-        raise typer.BadParameter(f"there is no pass `{after}`; {hint or known} (E-3103)", param_hint="--after")
     if kind not in (None, "ir"):
-        raise typer.BadParameter(f"after a pass there is IR to print, no {kind}", param_hint="--after")
+        raise refused("--after", f"after a pass there is IR to print, no {kind}")
     made = ir_after(session.load(file), session.settings(), after)
     session.console.diagnostics(made.warnings)
     if out is None:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from croq.cli.console import Console
+from croq.cli.options import refused
 from croq.diagnostics import EnvironmentFault, make
 from croq.stages import Stages
 from croq.texts import stem
@@ -43,7 +42,7 @@ def emit(console: Console, made: Stages, kind: str, content: str | bytes, out: s
     """Print a stage, or write it to `out`: a file, or a folder that gets NAME with the stage's suffix."""
     if out is None:
         if isinstance(content, bytes):
-            raise typer.BadParameter("a cubin is no text: say where it goes with -o", param_hint="--emit cubin")
+            raise refused("--emit cubin", "a cubin is no text: say where it goes with -o")
         console.result(content)
         return
     path = Path(out)

@@ -1,32 +1,29 @@
-"""The options that every command has, and the frame around each: exit statuses, interrupts, closed pipes, own faults.
-
-`command` turns a function `f(session, ...)` into one that Typer registers: `session` is replaced by the common options.
+"""A command line from its words to its exit status: the options that every command has, and the frame around each:
+wrong usage, interrupts, closed pipes, own faults.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
-import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NoReturn
 
-import typer
-
+import croq
 from croq.cli.console import Color, Console, Format
+from croq.cli.options import HELP, CommandLine, Option, UsageFault, listed, parameters, refused, usage
 from croq.diagnostics import CompileError, CroqError, EnvironmentFault, InternalError, make
 from croq.settings import Settings
 from croq.source import SourceFile
-from croq.target import DEFAULT, TARGETS
+from croq.target import DEFAULT
+from croq.texts import close
 
 INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: what a shell reports for a program ended by them
-WRONG_COMMAND_LINE = 2
-# What only an option can have said wrongly: a pass, a function, a number or a dimension that is missing, a watchdog's
-# time, a block, a schedule
-OPTION_CODES = frozenset({"E-3103", "E-3104", "E-4190", "E-4191", "E-4200", "E-5006", "E-5007", "E-7003"})
+# What only an option can have said wrongly: an architecture, a pass, a function, a number or a dimension that is
+# missing, a watchdog's time, a block, a schedule
+OPTION_CODES = frozenset({"E-3100", "E-3103", "E-3104", "E-4190", "E-4191", "E-4200", "E-5006", "E-5007", "E-7003"})
 
 
 @dataclass
@@ -71,73 +68,72 @@ def _as_path(file: str) -> Any:
     return Path(file) if "\n" in file or "__co__" in file else file
 
 
-def parse_defines(values: list[str]) -> dict[str, str]:
-    """`NAME=VALUE`, or `NAME` alone, which is `NAME=1`. Raises typer.BadParameter."""
-    result = {}
-    for value in values:
-        name, given, text = value.partition("=")
-        if not (name.isidentifier() and name.isascii()):
-            raise typer.BadParameter(f"`{value}`: write NAME=VALUE, with an identifier before the `=`")
-        result[name] = text if given else "1"
-    return result
+def parse_define(text: str) -> tuple[str, str]:
+    """`NAME=VALUE`, or `NAME` alone, which is `NAME=1`. Raises UsageFault."""
+    name, given, value = text.partition("=")
+    if not (name.isidentifier() and name.isascii()):
+        raise refused("-D", f"`{text}`: write NAME=VALUE, with an identifier before the `=`")
+    return name, value if given else "1"
 
 
-def _known_arch(value: str) -> str:
-    if value not in TARGETS:
-        raise typer.BadParameter(f"croq makes no code for `{value}`; it knows {', '.join(TARGETS)} (E-3100)")
-    return value
+def common(
+    define: Annotated[
+        list[str] | None, Option("-D --define", "Define a macro.", "NAME=VALUE", read=parse_define)
+    ] = None,
+    arch: Annotated[str, Option(help="Target.", metavar="NAME")] = DEFAULT.name,
+    format_: Annotated[Format, Option(help="Form of results and diagnostics.")] = "text",
+    quiet: Annotated[bool, Option("-q --quiet", "Results and errors only.")] = False,
+    verbose: Annotated[
+        int, Option("-v --verbose", "-v timings and choices, -vv emitted CUDA, -vvv IR after each pass.", counts=True)
+    ] = 0,
+    color: Annotated[Color, Option(help="Colour on standard error.")] = "auto",
+) -> Session:
+    """What the options say that every command has."""
+    pairs: Any = define or []
+    return Session(Console(format_, quiet, verbose, color), dict(pairs), arch)
 
 
-PANEL = "Common options"
-Defines = Annotated[
-    list[str] | None,
-    typer.Option("-D", "--define", metavar="NAME=VALUE", help="Define a macro.", rich_help_panel=PANEL),
-]
-Arch = Annotated[str, typer.Option(help="Target.", callback=_known_arch, rich_help_panel=PANEL)]
-Formats = Annotated[Format, typer.Option("--format", help="Form of results and diagnostics.", rich_help_panel=PANEL)]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors only.", rich_help_panel=PANEL)]
-Verbose = Annotated[
-    int,
-    typer.Option(
-        "-v",
-        "--verbose",
-        count=True,
-        help="-v timings and choices, -vv emitted CUDA, -vvv IR after each pass.",
-        rich_help_panel=PANEL,
-    ),
-]
-Colors = Annotated[Color, typer.Option("--color", help="Colour on standard error.", rich_help_panel=PANEL)]
-
-_COMMON = {
-    "define": (Defines, None),
-    "arch": (Arch, DEFAULT.name),
-    "format_": (Formats, "text"),
-    "quiet": (Quiet, False),
-    "verbose": (Verbose, 0),
-    "color": (Colors, "auto"),
-}
+COMMANDS: dict[str, Callable[..., int | None]] = {}
 
 
-def command(function: Callable[..., int | None]) -> Callable[..., None]:
-    """A Typer command around `function(session, ...)`, which returns the exit status (None is 0)."""
-    signature = inspect.signature(function, eval_str=True)
-    own = [p for name, p in signature.parameters.items() if name != "session"]
-    common = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in _COMMON.items()
-    ]
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+def command(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Make `function(session, ...)`, which returns the exit status (None is 0), a command of its name."""
+    COMMANDS[function.__name__] = function
+    return function
 
-    @functools.wraps(function)
-    def wrapper(**values: Any) -> None:
-        shared = {name: values.pop(name) for name in _COMMON}
-        console = Console(shared["format_"], shared["quiet"], shared["verbose"], shared["color"])
-        session = Session(console, parse_defines(shared["define"] or []), shared["arch"])
-        finish(session, lambda: function(session, **values))
 
-    wrapper.__signature__ = inspect.Signature([*own, *common])  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *common)}
-    return wrapper
+def main(words: Sequence[str]) -> NoReturn:
+    """Carry out a command line, without the program's name."""
+    first, rest = (words[0], words[1:]) if words else ("--help", ())
+    shared = parameters(common, common=True)
+    function = COMMANDS.get(first)
+    own = parameters(function) if function is not None else []
+    line = CommandLine(f"croq {first}" if function is not None else "croq", [*own, *shared])
+    line.read(rest)
+    session = common(**{p.name: line.values[p.name] for p in shared})
+
+    def run() -> int | None:
+        if first in (*HELP, "--version"):
+            session.console.result(_overview() if first in HELP else f"croq {croq.__version__}")
+            return 0 if words else UsageFault.exit_status
+        if function is None:
+            raise line.refused(f"has no command `{first}`", close(first, [*COMMANDS]))
+        if line.help:
+            session.console.result("\n".join(usage(line.command, function, line.parameters)))
+            return 0
+        if line.fault is not None:
+            raise line.fault
+        return function(session, **{p.name: line.values[p.name] for p in own})
+
+    finish(session, run)
+
+
+def _overview() -> str:
+    """What `croq --help` prints."""
+    title = "Compiles the .co tile language to Hopper kernels; runs them, or simulates them where there is no GPU."
+    rows = listed((name, " ".join((function.__doc__ or "").split())) for name, function in COMMANDS.items())
+    more = "`croq COMMAND -h` shows what a command takes, `croq --version` the version."
+    return "\n".join(["usage: croq COMMAND [options]", "", title, "", "commands:", *rows, "", more])
 
 
 def finish(session: Session, run: Callable[[], int | None]) -> NoReturn:
@@ -169,11 +165,11 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
     except CroqError as error:
         session.console.diagnostics(error.diagnostics)
         only_options = {diagnostic.code for diagnostic in error.diagnostics} <= OPTION_CODES
-        return WRONG_COMMAND_LINE if only_options else error.exit_status
+        return UsageFault.exit_status if only_options else error.exit_status
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit, typer.Exit, typer.BadParameter):
+    except (BrokenPipeError, SystemExit):
         raise
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO):

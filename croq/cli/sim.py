@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import typer
 
 from croq.binding import bind
 from croq.cli import output
 from croq.cli.arguments import fill_arguments, known_names, outputs_of, plan_arguments, view_of
 from croq.cli.compiling import compile_session
+from croq.cli.options import refused
 from croq.cli.session import Session
 from croq.cli.timelines import TimelineRequest, write_timelines
 from croq.kernel import Kernel, explore, simulate
@@ -40,9 +40,9 @@ class SimRequest:
 
     def __post_init__(self) -> None:
         if self.level == "ptx" and self.schedules is not None:
-            raise typer.BadParameter("many schedules are of the level `ir`", param_hint="--schedules")
+            raise refused("--schedules", "many schedules are of the level `ir`")
         if self.level == "ptx" and self.timeline.files:
-            raise typer.BadParameter("timelines are of the level `ir`", param_hint="--timeline")
+            raise refused("--timeline", "timelines are of the level `ir`")
 
 
 def simulate_and_show(
@@ -192,9 +192,9 @@ def _pairs(values: Sequence[str], option: str) -> dict[str, str]:
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name or not text:
-            raise typer.BadParameter(f"`{value}`: write NAME=VALUE", param_hint=option)
+            raise refused(option, f"`{value}`: write NAME=VALUE")
         if name in pairs:
-            raise typer.BadParameter(f"`{name}` is given twice", param_hint=option)
+            raise refused(option, f"`{name}` is given twice")
         pairs[name] = text
     return pairs
 
@@ -203,6 +203,6 @@ def _numbers(values: Sequence[str]) -> dict[str, int]:
     numbers = {}
     for name, text in _pairs(values, "--shape").items():
         if not text.isdecimal() or int(text) < 1:
-            raise typer.BadParameter(f"`{name}={text}`: a dimension is a positive whole number", param_hint="--shape")
+            raise refused("--shape", f"`{name}={text}`: a dimension is a positive whole number")
         numbers[name] = int(text)
     return numbers

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from croq.binding import Bound
 from croq.cli import output
 from croq.cli.arguments import outputs_of
+from croq.cli.options import refused
 from croq.cli.session import Session
 from croq.kernel import Kernel
 from croq.timelines.svg import to_svg
@@ -32,19 +32,17 @@ class TimelineRequest:
 
     @staticmethod
     def of(files: Sequence[str], block: str | None, steps: int) -> TimelineRequest:
-        """From the options' text; typer.BadParameter for what they cannot mean."""
+        """From the options' text. Raises UsageFault for what they cannot mean."""
         for file in files:
             if Path(file).suffix not in FORMATS:
-                raise typer.BadParameter(
-                    f"`{file}`: a trace ends with .json, a picture with .svg", param_hint="--timeline"
-                )
+                raise refused("--timeline", f"`{file}`: a trace ends with .json, a picture with .svg")
         return TimelineRequest(tuple(map(Path, files)), _block(block or "0,0,0"), steps)
 
 
 def _block(text: str) -> tuple[int, int, int]:
     parts = text.split(",")
     if not 1 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
-        raise typer.BadParameter(f"`{text}`: write X,Y,Z", param_hint="--timeline-block")
+        raise refused("--timeline-block", f"`{text}`: write X,Y,Z")
     x, y, z = (*map(int, parts), 0, 0)[:3]
     return x, y, z
 

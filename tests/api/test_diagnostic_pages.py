@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from croq.cli.app import app
 from croq.diagnostics import CroqError
 from croq.kernel import check_file
 from croq.settings import Settings
 from croq.source import SourceFile
+from tests.command_line import croq
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs" / "diagnostics"
@@ -73,7 +72,7 @@ def executed(lines: str) -> str:
 
 
 def called(command: str) -> str:
-    result = CliRunner().invoke(app, shlex.split(command.removeprefix("$ croq ")), prog_name="croq")
+    result = croq(*shlex.split(command.removeprefix("$ croq ")))
     assert result.exit_code == 0 or "[E-" in result.stderr
     return result.stderr.rstrip("\n")
 

@@ -10,7 +10,7 @@ import pytest
 
 import croq
 
-HEAVY = ("numpy", "lark", "jinja2", "rich", "typer", "cuda", "ml_dtypes")
+HEAVY = ("numpy", "lark", "jinja2", "rich", "cuda", "ml_dtypes")
 
 
 def python(code: str) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from croq.cli.app import app
+from tests.command_line import croq
 
-runner = CliRunner()
 SAXPY = "tests/cases/saxpy.co"
 HANDOFFS = "tests/cases/handoffs.co"
 BROKEN = "__co__ void f(global f32 [N] x) {\n  parallel b by 1 : block { y.at(0) = 1.0f; }\n}\n"
@@ -20,10 +18,6 @@ def in_checkout(monkeypatch):
     from tests.conftest import ROOT
 
     monkeypatch.chdir(ROOT)
-
-
-def croq(*arguments, **options):
-    return runner.invoke(app, [str(a) for a in arguments], **options)
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from typer.testing import CliRunner
 
-from croq.cli.app import app
 from croq.texts import shipped_kernels
+from tests.command_line import croq
 from tests.conftest import ROOT
 
 
@@ -17,6 +16,6 @@ from tests.conftest import ROOT
 def test_generated_files_are_what_the_commands_print(golden, monkeypatch, name, arguments, suffix):
     monkeypatch.chdir(ROOT)
     command, *options = arguments
-    result = CliRunner().invoke(app, [command, f"kernels/{name}.co", *options])
+    result = croq(command, f"kernels/{name}.co", *options)
     assert result.exit_code == 0, result.stderr
     golden(result.stdout, f"generated/{name}{suffix}")

@@ -9,20 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from croq.cli.app import app
 from croq.cli.console import Console, paint
-from croq.cli.session import Session, finish, parse_defines
+from croq.cli.options import UsageFault
+from croq.cli.session import Session, finish, parse_define
 from croq.diagnostics import CompileError, EnvironmentFault, InternalError, LaunchError, WrongResult, make
 from croq.source import SourceFile, Span
+from tests.command_line import croq
 
 ROOT = Path(__file__).resolve().parents[2]
-runner = CliRunner()
 
 
-def croq(*arguments, **options):
+def process(*arguments, **options):
     command = [sys.executable, "-m", "croq", *arguments]
     return subprocess.run(command, capture_output=True, cwd=ROOT, timeout=60, **options)
 
@@ -115,12 +113,13 @@ def test_tables_in_a_pipe_are_aligned_columns(capsys):
 
 class TestDefines:
     def test_forms(self):
-        assert parse_defines(["A=1", "B", "C=x=y", "D="]) == {"A": "1", "B": "1", "C": "x=y", "D": ""}
+        texts = ["A=1", "B", "C=x=y", "D="]
+        assert [parse_define(text) for text in texts] == [("A", "1"), ("B", "1"), ("C", "x=y"), ("D", "")]
 
     @pytest.mark.parametrize("text", ["", "=3", "3=2", "a b=1", "ä=1"])
     def test_a_bad_name_is_a_wrong_command_line(self, text):
-        with pytest.raises(typer.BadParameter):
-            parse_defines([text])
+        with pytest.raises(UsageFault):
+            parse_define(text)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +137,14 @@ class TestDefines:
     ],
 )
 def test_a_wrong_command_line_is_status_2(arguments):
-    result = runner.invoke(app, arguments)
+    result = croq(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
 
 
 def test_version_and_help():
-    assert runner.invoke(app, ["--version"]).stdout.startswith("croq ")
-    result = runner.invoke(app, ["--help"])
+    assert croq("--version").stdout.startswith("croq ")
+    result = croq("--help")
     assert result.exit_code == 0
     for name in ("compile", "plan", "check", "sim", "run", "bench", "explain"):
         assert name in result.stdout
@@ -153,13 +152,13 @@ def test_version_and_help():
 
 @pytest.mark.parametrize("command", ["compile", "plan", "check", "run"])
 def test_a_missing_file_is_wrong_input(command):
-    result = runner.invoke(app, [command, "nowhere/none.co"])
+    result = croq(command, "nowhere/none.co")
     assert result.exit_code == 1
     assert "E-2001" in result.stderr and result.stdout == ""
 
 
 def test_an_unknown_bare_name_lists_the_shipped_kernels():
-    result = runner.invoke(app, ["check", "v5"])
+    result = croq("check", "v5")
     assert result.exit_code == 1
     assert "v1, v2, v3, v4" in result.stderr
 
@@ -183,19 +182,19 @@ def test_output_to_a_closed_pipe_ends_quietly():
 
 class TestExplain:
     def test_an_unknown_code_is_wrong_input(self):
-        result = runner.invoke(app, ["explain", "frob"])
+        result = croq("explain", "frob")
         assert result.exit_code == 1 and "E-3130" in result.stderr
 
     def test_an_unknown_number_names_the_nearest(self):
-        result = runner.invoke(app, ["explain", "E-3999"])
+        result = croq("explain", "E-3999")
         assert result.exit_code == 1 and "E-3130" in result.stderr and "the nearest are E-40" in result.stderr
 
     def test_a_slip_of_a_letter_names_the_nearest(self):
-        assert "the nearest are E-310" in runner.invoke(app, ["explain", "R-310"]).stderr
+        assert "the nearest are E-310" in croq("explain", "R-310").stderr
 
     @pytest.mark.parametrize("code", ["E-310", "e310", "E310", " e-310", "310", "E-0310"])
     def test_a_page_is_found_however_its_code_is_written(self, code):
-        result = runner.invoke(app, ["explain", code])
+        result = croq("explain", code)
         page = (ROOT / "docs" / "diagnostics" / "E-310.md").read_text()
         assert result.exit_code == 0 and result.stdout.startswith(page)
         assert result.stdout.endswith(
@@ -203,28 +202,28 @@ class TestExplain:
         )
 
     def test_a_number_of_an_error_and_a_warning_shows_both(self):
-        result = runner.invoke(app, ["explain", "2001"])
+        result = croq("explain", "2001")
         assert "# E-2001: " in result.stdout and "# W-2001: " in result.stdout
 
     def test_a_page_as_data(self):
-        found = json.loads(runner.invoke(app, ["explain", "E-310", "--format", "json"]).stdout)
+        found = json.loads(croq("explain", "E-310", "--format", "json").stdout)
         assert list(found) == ["code", "title", "stage", "rules", "text"]
         assert found["title"] == "an immutable name is given another value"
 
     def test_a_number_of_an_error_and_a_warning_gives_both_as_data(self):
-        found = json.loads(runner.invoke(app, ["explain", "2001", "--format", "json"]).stdout)
+        found = json.loads(croq("explain", "2001", "--format", "json").stdout)
         assert [page["code"] for page in found] == ["E-2001", "W-2001"]
 
     def test_without_a_name_it_lists_the_codes_by_stage(self):
-        lines = runner.invoke(app, ["explain"]).stdout.splitlines()
+        lines = croq("explain").stdout.splitlines()
         assert lines[0] == "a rule of the language:"
         assert "  E-310   an immutable name is given another value" in lines
         codes = {path.stem for path in (ROOT / "docs" / "diagnostics").glob("*.md")}
         assert {line.split()[0] for line in lines if line.startswith("  ")} == codes
-        found = json.loads(runner.invoke(app, ["explain", "--format", "json"]).stdout)
+        found = json.loads(croq("explain", "--format", "json").stdout)
         assert {item["code"] for item in found} == codes
 
 
 def test_standard_input_that_is_no_text():
-    done = croq("check", "-", input=b"\xff\xfe")
+    done = process("check", "-", input=b"\xff\xfe")
     assert done.returncode == 1 and b"E-2003" in done.stderr

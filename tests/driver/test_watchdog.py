@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import croq
-from croq.cli.app import app
 from croq.diagnostics import CompileError, LaunchError
 from croq.driver import errors, launch, watchdog
 from croq.driver.cache import cache_key
@@ -24,6 +22,7 @@ from croq.driver.nvrtc import compile_ptx, prelude
 from croq.driver.watchdog import Hang, Record, Starved, Watchdog, decode, report, starved
 from croq.ir.objects import Kernel
 from croq.settings import Settings
+from tests.command_line import croq as command
 from tests.conftest import ROOT
 from tools import device_mutants, wrong_kernels
 
@@ -401,14 +400,14 @@ def test_a_gpu_says_at_which_of_two_waits(v4: Kernel) -> None:
 
 # ------------------------------------------------------------------------------------------------------- command line
 def test_the_command_line_refuses_a_time_that_makes_no_sense() -> None:
-    result = CliRunner().invoke(app, ["run", "v4", "--device", "sim", "--watchdog", "0"])
+    result = command("run", "v4", "--device", "sim", "--watchdog", "0")
     assert result.exit_code == 2
     assert "E-4200" in result.stderr
 
 
 def test_the_simulator_needs_no_watchdog() -> None:
     sizes = ["--seq", "128", "--batch", "1", "--heads", "1", "--tiles", "1"]
-    result = CliRunner().invoke(app, ["run", "v1", *sizes, "--device", "sim", "--watchdog", "1"])
+    result = command("run", "v1", *sizes, "--device", "sim", "--watchdog", "1")
     assert result.exit_code == 0
     assert "--watchdog is for a GPU" in result.stderr
 

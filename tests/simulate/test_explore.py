@@ -4,15 +4,14 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import croq
-from croq.cli.app import app
 from croq.diagnostics import LaunchError
 from croq.kernel import explore as explore_kernel
 from croq.simulate import SimulationFault, run
 from croq.simulate.explore import choose_schedules, explore
 from croq.simulate.hostile import plan, plans
+from tests.command_line import croq as command
 from tests.simulate.programs import ROOT, cases, programs, shipped
 
 GEMM = ROOT / "tests" / "cases" / "gemm_ring.co"
@@ -157,7 +156,7 @@ def test_races_are_looked_for_unless_told_otherwise():
 
 # ------------------------------------------------------------------------------------------------------- command line
 def sim(*arguments):
-    return CliRunner().invoke(app, ["sim", *map(str, arguments)])
+    return command("sim", *arguments)
 
 
 def test_command_with_many_schedules():

@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from croq.cli.app import app
+from tests.command_line import croq
 
-runner = CliRunner()
 SAXPY = ("tests/cases/saxpy.co", "--shape", "N=300", "--arg", "a=1.5")
 
 
@@ -19,7 +17,7 @@ def in_checkout(monkeypatch):
 
 
 def sim(*arguments):
-    return runner.invoke(app, ["sim", *map(str, arguments)])
+    return croq("sim", *arguments)
 
 
 def test_a_trace_and_a_picture(tmp_path):
@@ -52,7 +50,7 @@ def test_outputs_are_written_once(tmp_path):
     [
         (("--timeline", "t.png"), 2, "a picture with .svg"),
         (("--timeline", "t.svg", "--timeline-block", "1,x"), 2, "write X,Y,Z"),
-        (("--timeline", "t.svg", "--timeline-steps", "none"), 2, "Invalid value"),
+        (("--timeline", "t.svg", "--timeline-steps", "none"), 2, "`none` is no whole number"),
         (("--timeline", "t.svg", "--timeline-block", "99,0,0"), 2, "E-5006"),
         (("--timeline", "/proc/none/t.svg"), 3, "E-3120"),
     ],
@@ -60,5 +58,4 @@ def test_outputs_are_written_once(tmp_path):
 def test_what_cannot_be_done_is_refused(options, status, said):
     result = sim(*SAXPY, *options)
     assert result.exit_code == status, result.output
-    words = result.output.replace("│", " ").split()  # of a box that wraps lines
-    assert said in " ".join(words)
+    assert said in result.output
