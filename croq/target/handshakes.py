@@ -8,7 +8,7 @@ witness of both; tests/target/test_handshakes.py holds them together.)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from croq.target.cuda import WARP
@@ -109,20 +109,17 @@ class CommitGroups(Generic[_T]):
         yield from self.open
 
 
-def completed(past: list[int], component: int, closings: list[Closing], base: int = 0) -> int:
-    """How many phases of a barrier have certainly completed by now, as far as the owner of the clock `past` can tell;
-    the clock learns it. `base`: where its components begin.
+def completed(known: int, closings: list[Closing], knows: Callable[[Epoch], bool]) -> int:
+    """How many phases of a barrier have certainly completed by now, as far as somebody can tell who knows of `known`.
 
     Who knows of every arrival of a phase knows that it is complete, without having waited for it; where bytes of a load
     complete a phase, only a wait tells.
     """
-    known = past[base + component]
     while known < len(closings):
         closing = closings[known]
-        if closing is None or any(past[base + who] < when for who, when in closing):
+        if closing is None or not all(map(knows, closing)):
             break
         known += 1
-        past[base + component] = known
     return known
 
 

@@ -13,6 +13,7 @@ Rules (docs/memory-model.md)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from croq.ir.objects import Event, slot_name
 from croq.target import handshakes
@@ -31,8 +32,9 @@ from croq.verify.barrier_faults import (
     unborn,
     unfenced_init,
 )
+from croq.verify.clocks import Clock, joined, known
 from croq.verify.sites import Site
-from croq.verify.state import Clock, State, Warp
+from croq.verify.state import State, Warp
 from croq.verify.values import Scalar
 
 Inside = list[tuple[Warp, tuple[int, ...]]]  # warps that are held, and their agents
@@ -46,12 +48,8 @@ class Counted:
     arrived: Clock | None = None  # what the arrivals of this phase know
     arrivers: Closing = field(default_factory=list)
     closings: list[Closing] = field(default_factory=list)  # of completed phases
+    done: int = 0  # completed phases
     moment: int = -1  # of the last completion
-
-    @property
-    def done(self) -> int:
-        """Completed phases."""
-        return len(self.closings)
 
 
 @dataclass(eq=False)
@@ -63,7 +61,7 @@ class Slot(Counted):
     asleep: list[Warp] = field(default_factory=list)
     arrivals: list[tuple[int, Site, int]] = field(default_factory=list)  # warp, site, moment; of this phase
 
-    @property
+    @cached_property
     def name(self) -> str:
         return slot_name(self.event, self.slot)
 
@@ -116,10 +114,11 @@ class Barriers(State):
 
     def bar(self, warp: Warp, agent: int, site: Site, slot: Scalar) -> Bar:
         event: Event = site.objects["event"]
-        number = self.number(slot, agent, f"the slot of `{event.name}`", site.op)
-        self.check_slot(event, number, site, warp)
+        number = slot if type(slot) is int else self.number(slot, agent, f"the slot of `{event.name}`", site.op)
+        if not 0 <= number < event.slots:
+            self.check_slot(event, number, site, warp)
         bar = self.bars[event][number]
-        if bar.born is None or self.vc[agent][bar.born[0][0]] < bar.born[0][1]:
+        if bar.born is None or known(self.vc[agent], bar.born[0][0]) < bar.born[0][1]:
             raise unborn(self, bar, site, warp)
         return bar
 
@@ -130,13 +129,13 @@ class Barriers(State):
             for bar in self.bars[site.objects["event"]]:
                 if bar.born is not None or self.lanes[agent].bit_count() > 1:
                     raise born_twice(bar, site, warp)
-                bar.born = ((agent, self.vc[agent][agent]), None)
+                bar.born = ((agent, self.times[agent]), None)
                 bar.state.start(site.objects["count"])
         self.note(warp, site, f"init {site.objects['event'].name} ({site.objects['count']})")
 
     def init_fence(self, warp: Warp, mask: int, site: Site) -> None:
         for agent in self.acting(warp, mask):
-            now = self.vc[agent][agent]
+            now = self.times[agent]
             for bars in self.bars.values():
                 for bar in bars:
                     if bar.born is not None and bar.born[0][0] == agent:
@@ -147,9 +146,10 @@ class Barriers(State):
         """B1."""
         for agent in self.acting(warp, mask):
             bar = self.bar(warp, agent, site, slot)
-            lanes = self.lanes[agent].bit_count()
-            text = f"expect {size} bytes on {bar.name}" if size else f"arrive {bar.name}"
-            moment = self.note(warp, site, f"{text} #{bar.done + 1}", (bar.moment,), {bar.event})
+            lanes, moment = self.threads[agent], -1
+            if self.history is not None:
+                text = f"expect {size} bytes on {bar.name}" if size else f"arrive {bar.name}"
+                moment = self.note(warp, site, f"{text} #{bar.done + 1}", (bar.moment,), {bar.event})
             if self.completed(agent, bar) < bar.done and bar.event in self.waited:
                 raise mixed(bar, site, warp, moment)
             if lanes > bar.state.pending:
@@ -163,10 +163,9 @@ class Barriers(State):
 
     def release(self, agent: int, counted: Counted) -> None:
         """What an arrival passes on."""
-        clock = self.vc[agent]
         if counted.arrivers is not None:
-            counted.arrivers.append((agent, clock[agent]))
-        counted.arrived = clock if counted.arrived is None else self.merged((counted.arrived, clock))
+            counted.arrivers.append((agent, self.times[agent]))
+        counted.arrived = self.merged(counted.arrived, (agent,))
         self.step(agent)
 
     def land(self, warp: Warp, agent: int, site: Site, bar: Bar, size: int, moment: int) -> Epoch:
@@ -178,10 +177,10 @@ class Barriers(State):
             raise late_bytes(bar, site, warp, moment)
         assert bar.born is not None
         fence = bar.born[1]
-        if fence is None or self.vc[agent][fence[0]] <= fence[1]:
+        if fence is None or known(self.vc[agent], fence[0]) <= fence[1]:
             raise unfenced_init(bar, site, warp, moment)
-        issued = [0] * self.half + self.vc[agent][self.half :]
-        bar.arrived = issued if bar.arrived is None else self.merged((bar.arrived, issued))
+        issued = self.issued(agent)
+        bar.arrived = issued if bar.arrived is None else joined(bar.arrived, issued, self.guards)
         bar.arrivers = None
         self.step(agent)
         bar.state.land(size)
@@ -200,7 +199,7 @@ class Barriers(State):
         clock = bar.arrived
         assert clock is not None
         for completion, agent, time, waiter, moment in bar.waits:
-            if completion == bar.done and clock[self.half + agent] < time:
+            if completion == bar.done and known(clock, self.half + agent) < time:
                 raise lapped(self, bar, waiter, agent, moment, site)
         bar.last = self.close(bar)
         bar.waits, bar.landed, bar.announced = [], 0, 0
@@ -209,15 +208,17 @@ class Barriers(State):
     def close(self, counted: Counted) -> Clock:
         """The phase is over. Returns what those learn who wait for it."""
         assert counted.arrived is not None
-        clock = list(counted.arrived)
         counted.closings.append(counted.arrivers)
-        clock[counted.component] = clock[self.half + counted.component] = counted.done
+        counted.done += 1
+        clock = self.completing(counted.arrived, counted.component, counted.done)
         counted.arrived, counted.arrivers = None, []
         return clock
 
     def completes(self, at: Slot, site: Site) -> None:
         """Wake those who wait for the completion."""
-        at.moment = self.note(None, site, f"{at.name} #{at.done} completes", [m for *_, m in at.arrivals])
+        if self.history is not None:
+            moments = [moment for *_, moment in at.arrivals]
+            at.moment = self.note(None, site, f"{at.name} #{at.done} completes", moments)
         at.arrivals = []
         sleepers, at.asleep = at.asleep, []
         for sleeper in sleepers:
@@ -225,34 +226,35 @@ class Barriers(State):
 
     def wait(self, warp: Warp, mask: int, site: Site, slot: Scalar, parity: Scalar) -> bool:
         """Whether the warp must wait; it is woken and asks again."""
+        returning = []
         for agent in self.acting(warp, mask):
             bar = self.bar(warp, agent, site, slot)
-            sign = self.number(parity, agent, f"the parity of the wait for `{bar.event.name}`", site.op)
+            sign = parity
+            if type(parity) is not int:
+                sign = self.number(parity, agent, f"the parity of the wait for `{bar.event.name}`", site.op)
             target = handshakes.awaited(self.completed(agent, bar), sign)
             if bar.done < target:
                 bar.asleep.append(warp)
                 warp.blocked = (site, f"completion {target} of {bar.name}")
                 return True
-        for agent in self.acting(warp, mask):
-            self._returned(warp, agent, site, self.bar(warp, agent, site, slot), parity)
+            returning.append((agent, bar, target))
+        self.work += 1
+        for agent, bar, target in returning:
+            self._returned(warp, agent, site, bar, target)
         return False
 
-    def _returned(self, warp: Warp, agent: int, site: Site, bar: Bar, parity: Scalar) -> None:
+    def _returned(self, warp: Warp, agent: int, site: Site, bar: Bar, target: int) -> None:
         """B2."""
-        target = handshakes.awaited(self.completed(agent, bar), self.number(parity, agent, "the parity", site.op))
-        moment = self.note(
-            warp,
-            site,
-            f"wait {bar.name} #{target}{' (starts ready)' if target == 0 else ''}",
-            (bar.moment,),
-            {bar.event},
-        )
+        moment = -1
+        if self.history is not None:
+            ready = " (starts ready)" if target == 0 else ""
+            moment = self.note(warp, site, f"wait {bar.name} #{target}{ready}", (bar.moment,), {bar.event})
         if bar.done > target:
             raise lapped(self, bar, site, agent, moment, None)
-        if target > self.vc[agent][bar.component]:
+        if target > known(self.vc[agent], bar.component):
             assert bar.last is not None
             self.join(agent, bar.last)
-        bar.waits.append((target, agent, self.vc[agent][agent], site, moment))
+        bar.waits.append((target, agent, self.times[agent], site, moment))
 
     # ---------------------------------------------------------------------------------------------- named barriers
     def bar_sync(self, warp: Warp, mask: int, site: Site, number: int, count: int) -> None:
@@ -271,17 +273,18 @@ class Barriers(State):
         """B5."""
         barrier = self.named[number]
         barrier.event = site.objects.get("event")
-        moment = self.note(warp, site, f"{what} {barrier.title}", (barrier.moment,), {barrier.event or number})
+        agents, moment = self.acting(warp, mask), -1
+        self.work += 1  # it is dearer than other steps
+        if self.history is not None:
+            moment = self.note(warp, site, f"{what} {barrier.title}", (barrier.moment,), {barrier.event or number})
         if mask != warp.base:
             raise partial(warp, site, f"{barrier.name} counts whole warps", moment)
-        if warp.index in barrier.warps or any(
-            self.completed(agent, barrier) < barrier.done for agent in self.acting(warp, mask)
-        ):
+        if warp.index in barrier.warps or any(self.completed(agent, barrier) < barrier.done for agent in agents):
             raise named_mixed(barrier, site, warp, moment)
         if not barrier.state.fits(count) or barrier.state.arrived + WARP > count:
             raise named_count(barrier, site, warp, moment, count)
         barrier.state.arrive(count)
-        for agent in self.acting(warp, mask):
+        for agent in agents:
             self.release(agent, barrier)
         barrier.warps[warp.index] = (site, moment)
         return barrier
@@ -290,7 +293,9 @@ class Barriers(State):
         if not barrier.state.advance():
             return
         clock = self.close(barrier)
-        barrier.moment = self.note(None, None, f"{barrier.name} completes", [m for _, m in barrier.warps.values()])
+        if self.history is not None:
+            moments = [moment for _, moment in barrier.warps.values()]
+            barrier.moment = self.note(None, None, f"{barrier.name} completes", moments)
         inside, barrier.inside = barrier.inside, []
         barrier.warps = {}
         self.let_go(inside, clock, barrier.moment)
@@ -299,7 +304,7 @@ class Barriers(State):
         """All whom a warp has met go on, and know what each of them knew."""
         for warp, agents in inside:
             for agent in agents:
-                self.join(agent, clock)
+                self.join_met(agent, clock)
             warp.synced += 1
             warp.held = False
             if self.history is not None:
@@ -309,7 +314,7 @@ class Barriers(State):
     def warp_sync(self, warp: Warp, mask: int) -> None:
         agents = self.acting(warp, mask)
         if len(agents) > 1:
-            clock = self.merged([self.vc[a] for a in agents])
+            clock = self.merged(None, agents)
             for agent in agents:
                 self.vc[agent] = clock
                 self.step(agent)

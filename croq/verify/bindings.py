@@ -6,7 +6,7 @@ wanted count, the value of the one leaf that gives it while the others stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 from math import gcd, lcm, prod
@@ -102,6 +102,7 @@ class Bindings:
         used = {name for kind, name in leaves if kind == "symbol"}
         used |= {s for axis in self.axes for s in self.kernel.grid[axis].symbols()}
         self.choices = {name: self._candidates(name) for name in self.symbols if name in used}
+        self._options: dict[Load, Remembered] = {}
         for name, found in self.choices.items():
             found += [x for x in self._thresholds(name) if x not in found]
 
@@ -302,6 +303,22 @@ class Bindings:
                 yield decision.condition, TRUE
                 yield decision.condition, FALSE
 
+    def options(self, load: Load, at: Callable[[Leaf], int | None]) -> list[int]:
+        """Values of a scalar of memory, of which each makes something that it decides different."""
+        return self._options.setdefault(load, Remembered()).get(at, lambda get: self._found(load, get))
+
+    def _found(self, load: Load, get: Get) -> list[int]:
+        leaf: Leaf = ("load", load.op.result)
+        allowed = sets.between(*type_range(load.op.result.type))
+        found: dict[int, None] = {}
+        for value, wanted in self.deciding(leaf):
+            nearest = sets.nearest(sets.meet(self.solver.constrain(value, leaf, wanted, get), allowed))
+            if nearest is not None:
+                found[nearest] = None
+        if not self.counts_with(leaf):
+            found.update(dict.fromkeys(range(SMALL)))
+        return list(found)[:MOST_OPTIONS] or [0]
+
     def varies(self, value: Value) -> bool:
         """Whether inputs decide it, also by way of variables."""
         return bool(self.expressions.inputs([value]))
@@ -319,6 +336,38 @@ class Bindings:
                 fixed = sorted(((k, n) for k, n in leaves if k in ("symbol", "block")), key=str)
                 found.append(tuple(get(leaf) for leaf in fixed if leaf[0] == "block" or leaf[1] in symbols))
         return tuple(found)
+
+
+class Remembered:
+    """Results of one function of leaves, found again by the leaves that it asked for, in order."""
+
+    def __init__(self) -> None:
+        self.asked: Leaf | None = None  # None: nothing more, and `result` holds
+        self.result: list[int] | None = None
+        self.further: dict[int | None, Remembered] = {}
+
+    def get(self, at: Callable[[Leaf], int | None], compute: Callable[[Get], list[int]]) -> list[int]:
+        node = self
+        while node.asked is not None:
+            node = node.further.setdefault(at(node.asked), Remembered())
+        if node.result is None:
+            node = self
+            seen: dict[Leaf, int | None] = {}
+
+            def get(leaf: Leaf) -> int:
+                nonlocal node
+                if leaf not in seen:
+                    seen[leaf] = at(leaf)
+                    node.asked = leaf
+                    node = node.further.setdefault(seen[leaf], Remembered())
+                value = seen[leaf]
+                if value is None:
+                    raise Unsolved
+                return value
+
+            result = compute(get)
+            node.result = result
+        return node.result
 
 
 # -------------------------------------------------------------------------------------------------------- task lists
@@ -340,7 +389,7 @@ class ChoosingOracle(Oracle):
         self.widths: list[int] = []  # how many options each choice had
 
     def choose(self, state: State, load: Load, warp: Warp, usual: int | None) -> int:
-        options = self._options(state, load, warp)
+        options = self.bindings.options(load, lambda leaf: self._at(leaf, state, warp))
         if usual is not None:
             options = [usual, *(option for option in options if option != usual)]
         position = len(self.taken)
@@ -350,29 +399,13 @@ class ChoosingOracle(Oracle):
         self.widths.append(len(options))
         return options[index]
 
-    def _options(self, state: State, load: Load, warp: Warp) -> list[int]:
-        leaf: Leaf = ("load", load.op.result)
-        slots = self.bindings.program.slots
-
-        def get(other: Leaf) -> int:
-            kind, name = other
-            if kind == "symbol":
-                return int(state.symbols[name])
-            if kind == "block":
-                return state.place[name]
-            value = warp.values[slots[name]]
-            if not isinstance(value, int):
-                raise Unsolved
-            return value
-
-        allowed = sets.between(*type_range(load.op.result.type))
-        counted = bool(self.bindings.counts_with(leaf))
-        found: dict[int, None] = {}
-        for value, wanted in self.bindings.deciding(leaf):
-            domain = sets.meet(self.bindings.solver.constrain(value, leaf, wanted, get), allowed)
-            nearest = sets.nearest(domain)
-            if nearest is not None:
-                found[nearest] = None
-        if not counted:
-            found.update(dict.fromkeys(range(SMALL)))
-        return list(found)[:MOST_OPTIONS] or [0]
+    def _at(self, leaf: Leaf, state: State, warp: Warp) -> int | None:
+        """What the leaf is where the warp stands; None where it is not one number."""
+        kind, name = leaf
+        if kind == "symbol":
+            return int(state.symbols[name])
+        if kind == "block":
+            return state.place[name]
+        slot = self.bindings.program.slots.get(name)
+        value = None if slot is None else warp.values[slot]
+        return value if isinstance(value, int) else None

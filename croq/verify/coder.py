@@ -1,8 +1,8 @@
 """The slice of a kernel as closures: the generator that they make up follows one warp.
 
-An operation becomes steps: functions of the machine, the warp and the mask of its active lanes; one that may block is a
-generator function, which yields where it waits. Values live in a list of the warp and are numbered here. Lanes that
-part are followed one after the other, with the mask narrowed.
+An operation becomes steps: functions of the machine, the warp and the mask of its active lanes. One that only waits is
+asked whether it must; one that may block inside is a generator function, which yields there. Values live in a list of
+the warp and are numbered here. Lanes that part are followed one after the other, with the mask narrowed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,34 +41,22 @@ Blocking = Callable[[Any, "Warp", int], Run]
 
 @dataclass(frozen=True)
 class Step:
-    """`plain` where it never blocks, else `blocking`. `exits`: it may give how it leaves the loop around it."""
+    """`take` does it: a function that never blocks ("plain"), one that says whether the warp must wait and be asked
+    again ("asked"), or a generator function ("blocking"). `exits`: it may give how it leaves the loop around it."""
 
-    plain: Plain | None = None
-    blocking: Blocking | None = None
+    take: Callable[[Any, Warp, int], Any]
+    kind: Literal["plain", "asked", "blocking"] = "plain"
     exits: bool = False
-
-    def plainly(self, s: State, w: Warp, m: int) -> object:
-        assert self.plain is not None
-        return self.plain(s, w, m)
 
     def as_plain(self, s: State, w: Warp, m: int) -> None:
         """Of what does not block, though it may have been made as if it did: loops."""
-        if self.plain is not None:
-            self.plain(s, w, m)
+        if self.kind == "plain":
+            self.take(s, w, m)
         else:
             deque(self.as_blocking()(s, w, m), maxlen=0)
 
     def as_blocking(self) -> Blocking:
-        plain = self.plain
-        if plain is None:
-            assert self.blocking is not None
-            return self.blocking
-
-        def run(s: State, w: Warp, m: int) -> Run:
-            return plain(s, w, m)  # type: ignore[return-value]
-            yield
-
-        return run
+        return self.take if self.kind == "blocking" else _blocking([self])
 
 
 Branch = tuple[Step, int]  # with the lanes that take it
@@ -107,24 +96,12 @@ class Coder:
 
     def wait(self, ask: Plain) -> None:
         """The warp waits as long as `ask` says so."""
-
-        def run(s: State, w: Warp, m: int) -> Run:
-            while ask(s, w, m):
-                yield
-            return None
-
-        self.steps.append(Step(blocking=run))
+        self.steps.append(Step(ask, "asked"))
 
     def meet(self, come: Plain) -> None:
         """The warp comes to a barrier, which holds it."""
-
-        def run(s: State, w: Warp, m: int) -> Run:
-            come(s, w, m)
-            while w.held:
-                yield
-            return None
-
-        self.steps.append(Step(blocking=run))
+        self.do(come)
+        self.wait(_held)
 
     def branch(self, pick: Callable[[Any, Warp, int], Iterable[Branch]], *branches: Step) -> None:
         """`pick` says which of the branches are taken, in order, and by which lanes."""
@@ -132,27 +109,34 @@ class Coder:
 
         def plainly(s: State, w: Warp, m: int) -> object:
             for step, lanes in pick(s, w, m):
-                left = step.plainly(s, w, lanes)
+                left = step.take(s, w, lanes)
                 if left and step.exits:
                     return left
             return None
 
         def run(s: State, w: Warp, m: int) -> Run:
             for step, lanes in pick(s, w, m):
-                left: Any = (yield from step.blocking(s, w, lanes)) if step.blocking else step.plainly(s, w, lanes)
+                left: Any = (yield from step.take(s, w, lanes)) if step.kind == "blocking" else step.take(s, w, lanes)
                 if left and step.exits:
                     return left  # type: ignore[no-any-return]
             return None
 
-        if all(step.plain is not None for step in branches):
-            self.steps.append(Step(plainly, exits=exits))
-        else:
-            self.steps.append(Step(blocking=run, exits=exits))
+        plain = all(step.kind == "plain" for step in branches)
+        self.steps.append(Step(plainly, exits=exits) if plain else Step(run, "blocking", exits))
 
     def narrowed(self, lanes: Get, block: Block) -> None:
         """The block by those of the lanes."""
         inner = self.block(block)
-        self.branch(lambda s, w, m: ((inner, n),) if (n := m & lanes(s, w)) else (), inner)
+        if inner.kind != "plain":
+            self.branch(lambda s, w, m: ((inner, n),) if (n := m & lanes(s, w)) else (), inner)
+            return
+        take = inner.take
+
+        def step(s: State, w: Warp, m: int) -> object:
+            m &= lanes(s, w)
+            return take(s, w, m) if m else None
+
+        self.steps.append(Step(step, exits=inner.exits))
 
     # ------------------------------------------------------------------------------------------------------ values
     def new(self) -> int:
@@ -297,25 +281,48 @@ def _unknown(s: State, w: Warp) -> Scalar:
     return UNKNOWN
 
 
+def _held(s: State, w: Warp, m: int) -> bool:
+    return w.held
+
+
 def _sequence(steps: list[Step]) -> Step:
-    exits = any(step.exits for step in steps)
-    plains = [step.plain for step in steps if step.plain is not None]
-    if len(plains) == len(steps) and not exits:
+    """Runs of steps that neither block nor exit are taken as one."""
+    joined: list[Step] = []
+    for inert, group in groupby(steps, lambda step: step.kind == "plain" and not step.exits):
+        run = list(group)
+        joined += [_in_turn(run)] if inert else run
+    if not joined:
+        return Step(lambda s, w, m: None)
+    if len(joined) == 1 and joined[0].kind != "asked":
+        return joined[0]
+    return Step(_blocking(joined), "blocking", any(step.exits for step in steps))
 
-        def plainly(s: State, w: Warp, m: int) -> None:
-            for plain in plains:
-                plain(s, w, m)
 
-        return steps[0] if len(steps) == 1 else Step(plainly)
+def _in_turn(steps: list[Step]) -> Step:
+    takes = [step.take for step in steps]
+
+    def plainly(s: State, w: Warp, m: int) -> None:
+        for take in takes:
+            take(s, w, m)
+
+    return steps[0] if len(steps) == 1 else Step(plainly)
+
+
+def _blocking(steps: list[Step]) -> Blocking:
+    parts = [(step.take, step.kind == "asked", step.kind == "blocking", step.exits) for step in steps]
 
     def run(s: State, w: Warp, m: int) -> Run:
-        for step in steps:
-            left: Any = (yield from step.blocking(s, w, m)) if step.blocking else step.plainly(s, w, m)
-            if left and step.exits:
+        for take, asked, blocks, exits in parts:
+            if asked:
+                while take(s, w, m):
+                    yield
+                continue
+            left: Any = (yield from take(s, w, m)) if blocks else take(s, w, m)
+            if exits and left:
                 return left  # type: ignore[no-any-return]
         return None
 
-    return Step(blocking=run, exits=exits)
+    return run
 
 
 # -------------------------------------------------------------------------------------------- control and variables
@@ -424,7 +431,7 @@ def _for(coder: Coder, op: scalar.For) -> None:
         w.loop_masks.pop()
         return None
 
-    coder.steps.append(Step(blocking=run))
+    coder.steps.append(Step(run, "blocking"))
 
 
 def _while(coder: Coder, op: scalar.While) -> None:
@@ -455,7 +462,7 @@ def _while(coder: Coder, op: scalar.While) -> None:
         s.trips(loop, count)
         return None
 
-    coder.steps.append(Step(blocking=run))
+    coder.steps.append(Step(run, "blocking"))
 
 
 def _exit(coder: Coder, op: scalar.Break | scalar.Continue) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from croq.ir.objects import Buffer, Event, Fragment, View
 from croq.source import Span
+from croq.verify.clocks import known
 from croq.verify.faults import Fault
 from croq.verify.program import Program
 from croq.verify.sites import Site
@@ -30,7 +31,7 @@ def conflict(state: Memory, tile: Tile, old: Access, new: Access) -> Fault:
     ]
     if old.warp is new.warp and not old.asynchronous and not new.asynchronous:
         notes = [f"lanes of warp {new.warp.index} touch elements of one another with no barrier in between"]
-    early = state.vc[new.agent][old.agent] >= old.begun  # a release behind the old access has been seen
+    early = known(state.vc[new.agent], old.agent) >= old.begun  # a release behind the old access has been seen
     hint, extra = _remedy(state.program, old, new, guard, early)
     return Fault(
         code,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from croq.target import swizzle
 from croq.target.cuda import WARP
 from croq.target.handshakes import CommitGroups, Epoch
 from croq.verify.barriers import Barriers
+from croq.verify.clocks import Clock, known
 from croq.verify.contents import Contents, Key, Store
 from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
 from croq.verify.regions import Regions
@@ -95,22 +97,25 @@ class Memory(Barriers):
     def touch(self, tile: Tile, new: Access, agents: Agents) -> None:
         """M1 and M3 to M5 for one access that begins now, by threads of which all of `agents` speak."""
         clocks = [self.vc[a] for a in agents]
-        new.begun = self.vc[new.agent][new.agent]
+        new.begun = self.times[new.agent]
         bits, write = new.bits, new.write
         kept = []
         for old in tile.accesses:
             overlap = old.bits & bits
-            if overlap and (write or old.write) and not _together(old, new, overlap):
-                if not _over(old, clocks):
+            opposed = overlap and (write or old.write)
+            covered = overlap == old.bits and (write or not old.write)
+            over = (opposed or covered) and _over(old, agents, clocks)
+            if opposed and not _together(old, new, overlap):
+                if not over:
                     raise conflict(self, tile, old, new)
                 if self.proxies and new.asynchronous and not old.asynchronous and not self._fenced(old, clocks):
                     raise missing_fence(self, tile, old, new)
                 if old.agent == new.agent and not new.asynchronous and self._unsynchronised(old, new, overlap):
                     raise conflict(self, tile, old, new)
-            if not (overlap == old.bits and (write or not old.write) and self._outlived(old, new, clocks)):
-                kept.append(old)
-            else:
+            if covered and over and _outlived(old, new):
                 old.kept = False
+            else:
+                kept.append(old)
         if not write and bits & ~tile.written:
             raise uninitialised(self, tile, new)
         if new.asynchronous or not _joined(tile, new):
@@ -125,20 +130,14 @@ class Memory(Barriers):
         if tile.buffer in self.program.consulted:
             self._write(tile, new)
 
-    def _outlived(self, old: Access, new: Access, clocks: list[list[int]]) -> bool:
-        """Whether all that will be ordered behind `new` is then ordered behind `old`, which covers no more."""
-        if new.warp.perhaps or not _over(old, clocks):
-            return False
-        return old.agent != new.agent or old.synced < new.synced or (old.parts is None and old.lanes == new.lanes)
-
-    def _fenced(self, old: Access, clocks: list[list[int]]) -> bool:
+    def _fenced(self, old: Access, clocks: list[Clock]) -> bool:
         """M3: not a write, or a fence by the writer behind it, known to have come before now."""
         if not old.write:
             return True
         fences = self.fences[old.agent]
         assert old.ends is not None
         at = bisect_left(fences, old.ends[0][1])
-        return at < len(fences) and any(clock[old.agent] > fences[at] for clock in clocks)
+        return at < len(fences) and any(known(clock, old.agent) > fences[at] for clock in clocks)
 
     def _unsynchronised(self, old: Access, new: Access, overlap: int) -> bool:
         """M4."""
@@ -203,24 +202,32 @@ class Memory(Barriers):
     def tile(self, view: View, slot: Scalar, agent: int, site: Site, warp: Warp) -> Tile:
         buffer = view.root
         assert isinstance(buffer, Buffer)
-        number = self.number(slot, agent, f"the slot of `{buffer.name}`", site.op)
-        self.check_slot(buffer, number, site, warp)
+        number = slot if type(slot) is int else self.number(slot, agent, f"the slot of `{buffer.name}`", site.op)
+        if not 0 <= number < buffer.slots:
+            self.check_slot(buffer, number, site, warp)
         return self.tiles[buffer][number]
 
     def box(self, view: View, starts: tuple[Scalar, ...], agent: int, site: Site, warp: Warp) -> int:
+        key = (id(view), starts)
+        found = remembered(self.regions.placed, key)
+        if found is not None:
+            return found
         buffer = view.root
         assert isinstance(buffer, Buffer)
-        at = tuple(self.number(s, agent, f"the place in `{buffer.name}`", site.op) for s in starts)
+        at = self.numbers(starts, agent, f"the place in `{buffer.name}`", site.op)
         found = self.regions.box(buffer, at, self.regions.extents(view))
         if found is None:
             raise outside(self, view, at, self.regions.extents(view), site, warp)
+        if at is starts:
+            self.regions.placed[key] = found
         return found
 
     def generic(self, warp: Warp, agent: int, site: Site, tile: Tile, bits: int, write: bool, key: Any = None) -> None:
         """An ordinary access by the lanes of one agent."""
-        verb = "write" if write else "read"
-        moment = self.note(warp, site, f"{verb} {tile.name}", (), {tile.buffer})
-        now: list[Epoch] = [(agent, self.vc[agent][agent])]
+        moment = -1
+        if self.history is not None:
+            moment = self.note(warp, site, f"{'write' if write else 'read'} {tile.name}", (), {tile.buffer})
+        now: list[Epoch] = [(agent, self.times[agent])]
         instance = warp.counts.get(site, 0)
         self.touch(
             tile,
@@ -231,7 +238,7 @@ class Memory(Barriers):
     # -------------------------------------------------------------------------------------- called by generated code
     def proxy_fence(self, warp: Warp, mask: int, site: Site) -> None:
         for agent in self.acting(warp, mask):
-            self.fences[agent].append(self.vc[agent][agent])
+            self.fences[agent].append(self.times[agent])
             self.step(agent)
         self.note(warp, site, "fence.proxy.async")
 
@@ -239,11 +246,11 @@ class Memory(Barriers):
         """M7: the elements of a TMA box, which lie at its addresses."""
         view, start = site.objects["view"], site.objects["start"]
         bits = self.box(view, starts, agent, site, warp)
-        known = tuple(self.number(term, agent, f"the place in `{tile.buffer.name}`", site.op) for term in terms)
-        key = (site.op, tile.slot, known)
-        found = self.program.cache.get(key)
+        found = remembered(self.program.cache, (site.op, tile.slot, terms))
         if found is None:
-            first = start.offset + sum(term * scale for term, scale in zip(known, start.scales, strict=True))
+            terms = self.numbers(terms, agent, f"the place in `{tile.buffer.name}`", site.op)
+            key = (site.op, tile.slot, terms)
+            first = start.offset + sum(term * scale for term, scale in zip(terms, start.scales, strict=True))
             lines = np.arange(0, site.objects["bytes"], swizzle.CHUNK, dtype=np.int64) + first
             width = site.objects["map"].swizzle
             found = self.program.cache[key] = self.regions.chunks(
@@ -262,8 +269,10 @@ class Memory(Barriers):
             tile = self.tile(view, slot, agent, site, warp)
             bits = self._named(warp, site, tile, starts, terms, agent)
             bar = self.bar(warp, agent, site, bar_slot)
-            text = f"load {tile.name}, counts on {bar.name} #{bar.done + 1}"
-            moment = self.note(warp, site, text, (bar.moment,), {tile.buffer, bar.event})
+            moment = -1
+            if self.history is not None:
+                text = f"load {tile.name}, counts on {bar.name} #{bar.done + 1}"
+                moment = self.note(warp, site, text, (bar.moment,), {tile.buffer, bar.event})
             size = site.objects["bytes"] * self.lanes[agent].bit_count()
             end = self.land(warp, agent, site, bar, size, moment)
             until = f"until completion {bar.done + 1} of {bar.name}"
@@ -275,7 +284,9 @@ class Memory(Barriers):
         for agent in self.acting(warp, mask):
             tile = self.tile(view, slot, agent, site, warp)
             bits = self._named(warp, site, tile, starts, terms, agent)
-            moment = self.note(warp, site, f"store {tile.name}", (), {tile.buffer})
+            moment = -1
+            if self.history is not None:
+                moment = self.note(warp, site, f"store {tile.name}", (), {tile.buffer})
             until = "until its thread has waited for its bulk group"
             access = Access(site, warp, agent, bits, False, True, None, moment, until=until)
             self.touch(tile, access, (agent,))
@@ -290,7 +301,7 @@ class Memory(Barriers):
         for agent in self.acting(warp, mask):
             for group in self.bulk[agent].due(depth):
                 for access in group:
-                    access.ends = [(agent, self.vc[agent][agent])]
+                    access.ends = [(agent, self.times[agent])]
 
     def together_tile(
         self,
@@ -340,7 +351,7 @@ class Memory(Barriers):
         for agent in self.acting(warp, mask):
             tile = self.tile(view, slot, agent, site, warp)
             self.box(view, starts, agent, site, warp)  # M5: inside as a whole
-            at = tuple(self.number(s, agent, "the place", site.op) for s in starts)
+            at = self.numbers(starts, agent, "the place", site.op)
             layout: Layout = site.objects["layout"]
             key = (id(layout), view.root, view.kept, warp.index % max(1, layout.threads // WARP), self.lanes[agent], at)
             bits = self.program.cache.get(key)
@@ -376,22 +387,39 @@ class Memory(Barriers):
             for bar in bars:
                 if bar.last_load is not None:
                     completion, site, moment = bar.last_load
-                    if all(clock[bar.component] < completion for clock in self.vc):
+                    if all(known(clock, bar.component) < completion for clock in self.vc):
                         raise in_flight_at_end(
                             self, site, None, moment, f"wait for completion {completion} of {bar.name}"
                         )
 
 
-def _over(old: Access, clocks: list[list[int]]) -> bool:
-    """M2."""
+def remembered(cache: Mapping[Any, int], key: tuple[Any, ...]) -> int | None:
+    """What is remembered of a place; nothing where lanes differ, for arrays are no keys."""
+    try:
+        return cache.get(key)
+    except TypeError:
+        return None
+
+
+def _over(old: Access, agents: Agents, clocks: list[Clock]) -> bool:
+    """M2, as far as one of the agents knows, each of which knows all that it did itself."""
     ends = old.ends
     if ends is None:
         return False
     for component, value in ends:
+        if component in agents:
+            return True
         for clock in clocks:
-            if clock[component] >= value:
+            if known(clock, component) >= value:
                 return True
     return False
+
+
+def _outlived(old: Access, new: Access) -> bool:
+    """Whether all that will be ordered behind `new` is then ordered behind `old`, which is over and covers no more."""
+    if new.warp.perhaps:
+        return False
+    return old.agent != new.agent or old.synced < new.synced or (old.parts is None and old.lanes == new.lanes)
 
 
 def _together(old: Access, new: Access, overlap: int) -> bool:

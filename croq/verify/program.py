@@ -41,4 +41,4 @@ class Program:
         self.size = coder.size  # of a warp's values
         self.facts: dict[str, Any] = {}  # what a level finds out once
         self.cache: dict[Any, int] = {}  # element sets, shared by all runs
-        self.boxes: dict[tuple[int, ...], int] = {}
+        self.boxes: dict[tuple[tuple[int, ...], ...], int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +17,26 @@ from croq.target import swizzle
 class Regions:
     """Makes and remembers (in `boxes`) element sets; `symbols` give extents that are not constant."""
 
-    def __init__(self, symbols: dict[str, int], boxes: dict[tuple[int, ...], int]) -> None:
+    def __init__(self, symbols: dict[str, int], boxes: dict[tuple[tuple[int, ...], ...], int]) -> None:
         self.symbols = symbols
         self._boxes = boxes
+        self._extents: dict[int, tuple[int, ...]] = {}  # by the view's identity: those of a program outlive its runs
+        self.placed: dict[tuple[int, Any], int] = {}  # boxes by the view's identity and their place
 
     def extents(self, view: View) -> tuple[int, ...]:
-        return tuple(e.known if e.known is not None else e.evaluate(self.symbols) for e in view.extents)
+        found = self._extents.get(id(view))
+        if found is None:
+            known = (e.known if e.known is not None else e.evaluate(self.symbols) for e in view.extents)
+            found = self._extents[id(view)] = tuple(known)
+        return found
 
     def box(self, buffer: Buffer, starts: tuple[int, ...], extents: tuple[int, ...]) -> int | None:
         """The elements `starts[d] .. starts[d] + extents[d]`; None where that leaves the tile."""
-        if any(s < 0 or s + e > full for s, e, full in zip(starts, extents, buffer.shape, strict=True)):
-            return None
-        key = (*buffer.shape, *starts, *extents)
+        key = (buffer.shape, starts, extents)
         found = self._boxes.get(key)
         if found is None:
+            if any(s < 0 or s + e > full for s, e, full in zip(starts, extents, buffer.shape, strict=True)):
+                return None
             found, stride = 1, 1
             for start, extent, full in reversed(list(zip(starts, extents, buffer.shape, strict=True))):
                 line = found

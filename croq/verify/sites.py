@@ -64,6 +64,7 @@ class Decision:
     warps: list[int]  # the lanes that exist
     taken: tuple[list[int], list[int]] = field(init=False)
     samples: dict[tuple[int, int], list[Sample]] = field(default_factory=dict)  # by side and warp
+    sampled: dict[tuple[int, int], int] = field(default_factory=dict)  # the lanes of these samples
     done: list[bool] = field(init=False)  # all lanes of the warp have taken both sides
 
     def __post_init__(self) -> None:

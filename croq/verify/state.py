@@ -1,8 +1,8 @@
 """The state of one run: warps, what each group of lanes certainly knows, what has been seen.
 
 Happens-before is kept by vector clocks. A component counts the releases of one agent - lanes of a warp that always act
-together - or the completed phases of one barrier. `vc[a][c] >= n` says: whatever carries the epoch (c, n) certainly
-happened before the next step of agent a.
+together - or the completed phases of one barrier. `known(vc[a], c) >= n` says: whatever carries the epoch (c, n)
+certainly happened before the next step of agent a.
 
 Each clock has two halves. The first is about memory: what may be relied on to be seen, carried by releases and acquires
 alone. The second (component + `self.half`) is about time: what must have taken place, carried also from the issue of a
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from croq.ir.core import Op, Value
 from croq.ir.objects import Buffer, Event, Param
 from croq.target.cuda import WARP
 from croq.target.handshakes import CommitGroups, completed
+from croq.verify.clocks import MOST, WIDTH, Clock, field, guards, joined, known
 from croq.verify.faults import Fault, Refine
 from croq.verify.history import History
 from croq.verify.program import Program
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from croq.verify.tensor import Mma
 
 FUEL = 200_000  # iterations of all loops of a run
-Clock = list[int]
 
 
 class Warp:
@@ -84,16 +83,19 @@ class State:
         self.warps: list[Warp] = []
         self.owner: list[Warp] = []  # of each agent
         self.lanes: list[int] = []  # of each agent
+        self.threads: list[int] = []  # how many these are
         for index, classes in enumerate(partition):
             numbered = [(mask, len(self.owner) + n) for n, mask in enumerate(classes)]
             warp = Warp(index, sum(classes), numbered)
             self.warps.append(warp)
             self.owner += [warp] * len(classes)
             self.lanes += classes
+            self.threads += map(int.bit_count, classes)
         self.agents = len(self.owner)
         self.components = self.agents
         self.half = 0
         self.vc: list[Clock] = []
+        self.times: list[int] = []  # of each agent its own component
         self.fences: list[list[int]] = [[] for _ in range(self.agents)]
         self.ready: deque[Warp] = deque()
         self.work = 0
@@ -108,9 +110,12 @@ class State:
     def start_clocks(self) -> None:
         """Once all components are known. An agent's own clock starts at 1, so that epoch 0 is known to nobody else."""
         self.half = self.components
-        self.vc = [[0] * (2 * self.half) for _ in range(self.agents)]
-        for agent in range(self.agents):
-            self.vc[agent][agent] = self.vc[agent][self.half + agent] = 1
+        self.guards = guards(2 * self.half)
+        self.later_half = self.half * WIDTH
+        self.own = [self.both(agent, MOST) for agent in range(self.agents)]  # the fields of each agent
+        self.steps = [self.both(agent, 1) for agent in range(self.agents)]
+        self.vc = list(self.steps)
+        self.times = [1] * self.agents
 
     # ------------------------------------------------------------------------------------------------------ agents
     def acting(self, warp: Warp, mask: int) -> tuple[int, ...]:
@@ -125,7 +130,11 @@ class State:
         return found
 
     def join(self, agent: int, other: Clock) -> None:
-        self.vc[agent] = _later(self.vc[agent], other)
+        self.vc[agent] = joined(self.vc[agent], other, self.guards)
+
+    def join_met(self, agent: int, other: Clock) -> None:
+        """Learn what others knew who met, and all that the agent itself knew before its last step is of it."""
+        self.vc[agent] = other ^ (other ^ self.vc[agent]) & self.own[agent]
 
     def who(self, agent: int) -> str:
         """The threads of an agent, in words."""
@@ -141,13 +150,27 @@ class State:
 
     def step(self, agent: int) -> None:
         """What the agent does from here on comes after what it has released so far."""
-        clock = self.vc[agent] = list(self.vc[agent])
-        clock[agent] += 1
-        clock[self.half + agent] += 1
+        self.vc[agent] += self.steps[agent]
+        self.times[agent] += 1
 
-    def merged(self, clocks: Iterable[Clock]) -> Clock:
-        first, *rest = clocks
-        return reduce(_later, rest, list(first))
+    def both(self, component: int, value: int) -> Clock:
+        """A clock that knows of one component, in memory and in time."""
+        return field(component, value) | field(self.half + component, value)
+
+    def issued(self, agent: int) -> Clock:
+        """What the agent knows in time, and nothing of memory: what a load takes along."""
+        return self.vc[agent] >> self.later_half << self.later_half
+
+    def merged(self, clock: Clock | None, agents: Iterable[int]) -> Clock:
+        """What somebody knows, and what the agents know."""
+        found = clock or 0
+        for agent in agents:
+            found = joined(found, self.vc[agent], self.guards) if found else self.vc[agent]
+        return found
+
+    def completing(self, clock: Clock, component: int, number: int) -> Clock:
+        """With the knowledge that so many phases of a barrier are complete."""
+        return joined(clock, self.both(component, number), self.guards)
 
     def wake(self, warp: Warp) -> None:
         warp.blocked = None
@@ -155,7 +178,14 @@ class State:
 
     def completed(self, agent: int, of: Counted) -> int:
         """How many phases have certainly completed by now, as far as the agent can tell."""
-        return completed(self.vc[agent], of.component, of.closings, self.half)
+        clock, half = self.vc[agent], self.half
+        begun = known(clock, half + of.component)
+        if begun == of.done:
+            return begun
+        number = completed(begun, of.closings, lambda epoch: known(clock, half + epoch[0]) >= epoch[1])
+        if number > begun:
+            self.vc[agent] = joined(clock, field(half + of.component, number), self.guards)
+        return number
 
     # ------------------------------------------------------------------------------------- what its steps call
     def tick(self) -> None:
@@ -206,8 +236,9 @@ class State:
 
     def load(self, load: Load, warp: Warp, mask: int, at: tuple[Scalar, ...]) -> Scalar:
         """A scalar of global memory: any value, but the same for all who read it."""
-        if any(x is UNKNOWN for x in at):
-            return UNKNOWN
+        for x in at:
+            if x is UNKNOWN:
+                return UNKNOWN
         param = load.op.view.root
         assert isinstance(param, Param)
         if any(isinstance(x, np.ndarray) for x in at):
@@ -217,29 +248,28 @@ class State:
             return np.array(
                 [self.oracle.value(self, load, key, warp) if mask >> n & 1 else 0 for n, key in enumerate(keys)]
             )
-        warp.reads[load.op.result] = (param.name, *map(int, at))
-        return self.oracle.value(self, load, (param.name, *map(int, at)), warp)
+        key = warp.reads[load.op.result] = (param.name, *map(int, at))
+        return self.oracle.value(self, load, key, warp)
 
     def decide(self, decision: Decision, warp: Warp, mask: int, value: Scalar) -> None:
         """Take down which sides are taken by whom, and where the warp stood when lanes took only one of them."""
         if value is UNKNOWN:
             return
-        then, otherwise = split(mask, value)
-        for side, lanes_ in ((1, then), (0, otherwise)):
-            new = decision.take(side, warp.index, lanes_)
+        sides = [(side, lanes) for side, lanes in zip((1, 0), split(mask, value), strict=True) if lanes]
+        for side, lanes in sides:
+            new = decision.take(side, warp.index, lanes)
             if new:
                 self.fresh.append((decision, side, warp.index, new))
-        for side, lanes_ in ((1, then), (0, otherwise)):
-            if lanes_ & decision.missing(1 - side, warp.index):
-                self._sample(decision, side, warp, lanes_)
+        for side, lanes in sides:
+            if lanes & decision.missing(1 - side, warp.index):
+                self._sample(decision, side, warp, lanes)
 
     def _sample(self, decision: Decision, side: int, warp: Warp, taking: int) -> None:
-        samples = decision.samples.setdefault((side, warp.index), [])
+        key = (side, warp.index)
+        samples, sampled = decision.samples.setdefault(key, []), decision.sampled.get(key, 0)
         again = len(samples) >= 2 and samples[-2].memory is self.oracle.values
-        known = 0
-        for sample in samples:
-            known |= sample.lanes
-        if taking & ~known or (len(samples) < MOST_SAMPLES and not again):
+        if taking & ~sampled or (len(samples) < MOST_SAMPLES and not again):
+            decision.sampled[key] = sampled | taking
             place = (self.place[0], self.place[1], self.place[2])
             values = list(warp.values)
             samples.append(Sample(self.sizes, place, self.oracle.values, values, dict(warp.reads), taking))
@@ -248,12 +278,20 @@ class State:
         """The one value that the lanes of an agent have."""
         if value is UNKNOWN:
             raise Undecided(f"{what} depends on data that is not followed", op)
+        if type(value) is int:
+            return value
         if isinstance(value, np.ndarray):
             own = value[flags(self.lanes[agent])]
             if (own != own[0]).any():
                 raise Undecided(f"{what} differs between lanes that act together", op)
             return int(own[0])
         return int(value)
+
+    def numbers(self, values: tuple[Scalar, ...], agent: int, what: str, op: Op) -> tuple[int, ...]:
+        """The values that the lanes of an agent have."""
+        if all(type(value) is int for value in values):
+            return values
+        return tuple([self.number(value, agent, what, op) for value in values])
 
     def note(
         self, warp: Warp | None, site: Site | None, text: str, before: Iterable[int] = (), about: Iterable[object] = ()
@@ -304,8 +342,3 @@ class Oracle:
 def initial_partition(threads: int) -> list[list[int]]:
     """One group of lanes a warp: those that exist."""
     return [[(1 << min(WARP, threads - first)) - 1 & FULL] for first in range(0, threads, WARP)]
-
-
-def _later(a: Clock, b: Clock) -> Clock:
-    """All that either knows. A comprehension is three times as fast as `map(max, ..)`, and this runs all the time."""
-    return [x if x > y else y for x, y in zip(a, b, strict=False)]  # of one length; `strict` costs a fifth

@@ -16,7 +16,6 @@ Rules (docs/memory-model.md)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from croq.ir.hw import WgmmaIssue
 from croq.ir.objects import Fragment, View
@@ -30,7 +29,7 @@ from croq.verify.explain import (
     unfenced_registers,
     unset_fragment,
 )
-from croq.verify.memory import Access, Memory, Tile
+from croq.verify.memory import Access, Memory, Tile, remembered
 from croq.verify.sites import Site
 from croq.verify.state import Warp
 from croq.verify.values import Scalar
@@ -61,6 +60,9 @@ class RegisterUse:
     declares: bool = False
     needs_value: Site | None = None  # reads what earlier operations must have written
 
+    def __post_init__(self) -> None:
+        self.key = None if self.slot is None else (self.frag, self.slot)
+
 
 @dataclass(eq=False)
 class Registers:
@@ -69,6 +71,8 @@ class Registers:
 
 class Tensor(Memory):
     def fragment(self, warp: Warp, site: Site, frag: Fragment, slot: Scalar) -> Key:
+        if type(slot) is int:
+            return (frag, slot)
         return (frag, self.number(slot, warp.classes[0][1], f"the index of `{frag.name}`", site.op))
 
     def whole(self, warp: Warp, mask: int, site: Site) -> None:
@@ -108,19 +112,21 @@ class Tensor(Memory):
         objects = site.objects
         acc = self.fragment(warp, site, objects["acc"], acc_slot)
         operand = self.fragment(warp, site, objects["frag"], a[0]) if objects["frag"] is not None else None
-        sides: list[tuple[Side, Operand]] = [("a", a), ("b", b)]
-        views: list[tuple[Side, View, Operand]] = [(s, objects[s], at) for s, at in sides if objects[s] is not None]
-        tiles = [self.tile(view, at[0], agents[0], site, warp) for _, view, at in views]
-        moment = self.note(
-            warp,
-            site,
-            "mma reads " + ", ".join(t.name for t in tiles),
-            (),
-            {*(t.buffer for t in tiles), acc[0], *([operand[0]] if operand else [])},
-        )
+        sides: tuple[tuple[Side, Operand], ...] = (("a", a), ("b", b))
+        places = [
+            (self.tile(objects[side], at[0], agents[0], site, warp), side, at)
+            for side, at in sides
+            if objects[side] is not None
+        ]
+        moment = -1
+        if self.history is not None:
+            tiles = [tile for tile, _, _ in places]
+            about = {*(t.buffer for t in tiles), acc[0], *([operand[0]] if operand else [])}
+            moment = self.note(warp, site, "mma reads " + ", ".join(t.name for t in tiles), (), about)
         self._check_registers(warp, site, acc, operand, moment)
         reads = []
-        for tile, (side, view, at) in zip(tiles, views, strict=True):
+        for tile, side, at in places:
+            view: View = objects[side]
             bits = self.box(view, at[1], agents[0], site, warp)
             if isinstance(site.op, WgmmaIssue) and self._addressed(site.op, side, tile, at, agents[0]) != bits:
                 raise misaddressed(self, view, "a matrix descriptor", site, warp)
@@ -135,12 +141,11 @@ class Tensor(Memory):
         """W6: the elements of the tile at the addresses that the descriptors give; 0 where one lies outside."""
         matrix = op.a_matrix if side == "a" else op.b_matrix
         assert matrix is not None
-        what = f"the place in `{tile.buffer.name}`"
-        terms = tuple(self.number(term, agent, what, op) for term in at[2])
-        first = self.number(at[3], agent, what, op)
-        key = (op, side, tile.slot, terms, first)
-        found = self.program.cache.get(key)
+        found = remembered(self.program.cache, (op, side, tile.slot, at[2], at[3]))
         if found is None:
+            what = f"the place in `{tile.buffer.name}`"
+            terms, first = self.numbers(at[2], agent, what, op), self.number(at[3], agent, what, op)
+            key = (op, side, tile.slot, terms, first)
             steps = zip(terms, matrix.start.scales, strict=True)
             start = matrix.start.offset + sum(term * scale for term, scale in steps)
             found = self.program.cache[key] = self.regions.chunks(
@@ -170,11 +175,12 @@ class Tensor(Memory):
 
     def wgmma_wait(self, warp: Warp, mask: int, site: Site, depth: int) -> None:
         self.whole(warp, mask, site)
-        self.note(warp, site, f"wait for MMAs, {depth} may be pending")
+        if self.history is not None:
+            self.note(warp, site, f"wait for MMAs, {depth} may be pending")
         self.complete(warp, mask, depth)
 
     def complete(self, warp: Warp, mask: int, depth: int) -> None:
-        ends = [(agent, self.vc[agent][agent]) for agent in self.acting(warp, mask)]
+        ends = [(agent, self.times[agent]) for agent in self.acting(warp, mask)]
         for group in warp.mmas.due(depth):
             for mma in group:
                 for access in mma.reads:
@@ -187,8 +193,7 @@ class Tensor(Memory):
         indices = iter(dynamic)
         uses: Registers = site.objects["registers"]
         for use in uses.uses:
-            slot = use.slot if use.slot is not None else next(indices)
-            key: Any = (use.frag, slot if isinstance(slot, int) else self.fragment(warp, site, use.frag, slot)[1])
+            key = use.key or self.fragment(warp, site, use.frag, next(indices))
             if use.declares:
                 warp.live.discard(key)
                 warp.dirty.discard(key)

@@ -20,11 +20,12 @@ from croq.target.cuda import WARP
 from croq.target.handshakes import Epoch
 from croq.verify.barrier_faults import again, other_generation, ran_ahead, surplus
 from croq.verify.barriers import Inside, Slot
+from croq.verify.clocks import Clock, known
 from croq.verify.explain import in_flight_at_end
 from croq.verify.machine import Machine
 from croq.verify.memory import Access
 from croq.verify.sites import Site
-from croq.verify.state import Clock, Warp
+from croq.verify.state import Warp
 from croq.verify.tensor import Mma
 from croq.verify.values import Scalar, Undecided
 
@@ -64,6 +65,15 @@ class Meeting:
 
 
 @dataclass(frozen=True)
+class Room:
+    """Which of the groups of an operation a warp belongs to, its size, and what the warp waits for, in words."""
+
+    number: int
+    threads: int
+    missed: str
+
+
+@dataclass(frozen=True)
 class Handle:
     """A future as one warp holds it."""
 
@@ -87,6 +97,7 @@ class TileMachine(Machine):
         self.flights: dict[tuple[Site, int], Flight] = {}
         self.components_of = {s: self.component() for s in self.program.sites if s.objects.get("flies")}
         self.meetings: dict[tuple[Site, str, int], Meeting] = {}
+        self.rooms: dict[tuple[Site, int], Room] = self.program.facts.setdefault("rooms", {})
 
     def _required(self) -> dict[Event, list[int]]:
         facts = self.program.facts
@@ -103,11 +114,12 @@ class TileMachine(Machine):
         event: Event = site.objects["event"]
         generation = None
         if site.objects["ordered"]:
-            at = self.number(order, agent, f"the order of `{event.name}`", site.op)
+            at = order if type(order) is int else self.number(order, agent, f"the order of `{event.name}`", site.op)
             generation, number = divmod(at, event.slots)
         else:
-            number = self.number(slot, agent, f"the slot of `{event.name}`", site.op)
-        self.check_slot(event, number, site, warp)
+            number = slot if type(slot) is int else self.number(slot, agent, f"the slot of `{event.name}`", site.op)
+        if not 0 <= number < event.slots:
+            self.check_slot(event, number, site, warp)
         return self.generations[event][number], generation
 
     def event_wait(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar) -> bool:
@@ -118,24 +130,26 @@ class TileMachine(Machine):
             if generation is None:
                 generation = warp.paths.get((agent, site.objects["path"], state), 0)
             target = generation + (0 if state.event.ready else 1)
-            known = self.completed(agent, state)
-            if target < known:  # an order may be given modulo two rounds
-                target = known + (known - target) % 2
+            done = self.completed(agent, state)
+            if target < done:  # an order may be given modulo two rounds
+                target = done + (done - target) % 2
             if state.done < target:
                 state.asleep.append(warp)
                 warp.blocked = (site, f"completion {target} of {state.name}")
                 return True
             targets.append((agent, state, target))
         for agent, state, target in targets:
-            ready = " (starts ready)" if target == 0 else ""
-            moment = self.note(warp, site, f"wait {state.name} #{target}{ready}", (state.moment,), {state.event})
+            moment = -1
+            if self.history is not None:
+                ready = " (starts ready)" if target == 0 else ""
+                moment = self.note(warp, site, f"wait {state.name} #{target}{ready}", (state.moment,), {state.event})
             if target:
                 self.join(agent, state.clocks[target - 1])
             if 0 < target < state.done and (site, target) not in state.seen:
                 raise ran_ahead(state, target, site, warp, moment)
             state.seen.add((site, target))
             if target == state.done:
-                state.returned.setdefault(site, []).append((agent, self.vc[agent][agent]))
+                state.returned.setdefault(site, []).append((agent, self.times[agent]))
             path = (agent, site.objects["path"], state)
             warp.paths[path] = warp.paths.get(path, 0) + 1
         return False
@@ -143,9 +157,12 @@ class TileMachine(Machine):
     def event_trigger(self, warp: Warp, mask: int, site: Site, slot: Scalar, order: Scalar) -> None:
         for agent in self.acting(warp, mask):
             state, generation = self.slot_of(warp, agent, site, slot, order)
-            moment = self.note(warp, site, f"trigger {state.name} #{state.done + 1}", (state.moment,), {state.event})
+            moment = -1
+            if self.history is not None:
+                text = f"trigger {state.name} #{state.done + 1}"
+                moment = self.note(warp, site, text, (state.moment,), {state.event})
             self._current(warp, agent, site, state, generation, moment)
-            lanes = self.lanes[agent].bit_count()
+            lanes = self.threads[agent]
             if lanes > state.pending:
                 raise surplus(state, site, warp, moment)
             self.release(agent, state)
@@ -162,10 +179,10 @@ class TileMachine(Machine):
             moment = self.note(warp, site, text, (state.moment,), {state.event})
             self._current(warp, agent, site, state, generation, moment)
             state.arrivals.append((warp.index, site, moment))
-            clock = [0] * self.half + self.vc[agent][self.half :]
+            clock = self.issued(agent)
             for handle in futures:
                 flight = self.flights[handle.site, handle.number]
-                clock[flight.component] = clock[self.half + flight.component] = flight.number
+                clock = self.completing(clock, flight.component, flight.number)
                 if flight.access is not None:
                     flight.access.until = f"until completion {state.done + 1} of {state.name}"
             self.step(agent)
@@ -192,7 +209,7 @@ class TileMachine(Machine):
         clock = state.arrived
         assert clock is not None
         for site, returned in state.returned.items():
-            if state.done and not any(clock[self.half + who] >= when for who, when in returned):
+            if state.done and not any(known(clock, self.half + who) >= when for who, when in returned):
                 raise ran_ahead(state, state.done, site, self.owner[returned[0][0]], state.moment)
         state.returned = {}
 
@@ -201,24 +218,32 @@ class TileMachine(Machine):
         """The threads of the warp's group wait for one another; the warp is `held` until all are there."""
         agents = self.acting(warp, mask)
         first = WARP * warp.index + (mask & -mask).bit_length() - 1
+        room = self.rooms.get((site, first)) or self._room(site, first, groups)
+        meeting = self.meetings.get((site, door, room.number))
+        if meeting is None:
+            meeting = self.meetings[site, door, room.number] = Meeting()
+        meeting.clock = self.merged(meeting.clock, agents)
+        for agent in agents:
+            meeting.arrived += self.threads[agent]
+            self.step(agent)
+        meeting.inside.append((warp, agents))
+        if self.history is not None:
+            meeting.moments.append(self.history.last.get(warp.index, -1))
+        warp.held = True
+        warp.blocked = (site, room.missed)
+        if meeting.arrived < room.threads:
+            return
+        del self.meetings[site, door, room.number]
+        moment = self.note(None, site, "all threads of the operation are there", meeting.moments)
+        self.let_go(meeting.inside, meeting.clock, moment)
+
+    def _room(self, site: Site, first: int, groups: tuple[ThreadSet, ...]) -> Room:
         number = next((n for n, group in enumerate(groups) if first in group), None)
         if number is None:
             raise Undecided("a thread executes this that the analysis does not count", site.op)
-        meeting = self.meetings.setdefault((site, door, number), Meeting())
-        meeting.arrived += sum(self.lanes[a].bit_count() for a in agents)
-        clocks = [self.vc[a] for a in agents]
-        meeting.clock = self.merged(clocks if meeting.clock is None else [meeting.clock, *clocks])
-        for agent in agents:
-            self.step(agent)
-        meeting.inside.append((warp, agents))
-        meeting.moments.append(self.history.last.get(warp.index, -1) if self.history is not None else -1)
-        warp.held = True
-        warp.blocked = (site, f"the other threads of {groups[number]}")
-        if meeting.arrived < len(groups[number]):
-            return
-        del self.meetings[site, door, number]
-        moment = self.note(None, site, "all threads of the operation are there", meeting.moments)
-        self.let_go(meeting.inside, meeting.clock, moment)
+        room = Room(number, len(groups[number]), f"the other threads of {groups[number]}")
+        self.rooms[site, first] = room
+        return room
 
     # ------------------------------------------------------------------------------------------------------- moves
     def launch(
@@ -242,9 +267,7 @@ class TileMachine(Machine):
             access.until = "until its future is waited for"
             self.touch(tile, access, (agent,))
             flight.access = access
-            clock = [0] * self.half + self.vc[agent][self.half :]
-            clock[flight.component] = clock[self.half + flight.component] = number
-            flight.clock = clock
+            flight.clock = self.completing(self.issued(agent), flight.component, number)
             self.step(agent)
             sleepers, flight.asleep = flight.asleep, []
             for sleeper in sleepers:
@@ -291,7 +314,7 @@ class TileMachine(Machine):
         super().check_ends()
         for flight in self.flights.values():
             access = flight.access
-            if access is not None and not any(clock[flight.component] >= flight.number for clock in self.vc):
+            if access is not None and not any(known(clock, flight.component) >= flight.number for clock in self.vc):
                 raise in_flight_at_end(self, flight.site, access.warp, flight.moment, "wait for it")
 
 

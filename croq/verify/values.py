@@ -109,11 +109,15 @@ def quotient(a: Scalar, b: Scalar) -> Scalar:
         a, b = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
         safe = np.where(b == 0, 1, b)  # lanes that are not active may divide by zero
         return collapse(np.sign(a) * np.sign(safe) * (np.abs(a) // np.abs(safe)))
+    if a >= 0 and b > 0:
+        return a // b
     found = abs(a) // abs(b)
     return found if (a < 0) == (b < 0) else -found
 
 
 def remainder(a: Scalar, b: Scalar) -> Scalar:
+    if type(a) is int and type(b) is int and a >= 0 and b > 0:
+        return a % b
     return collapse(a - quotient(a, b) * b)
 
 

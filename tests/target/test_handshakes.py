@@ -78,7 +78,11 @@ def test_a_wait_leaves_no_more_than_its_depth_the_oldest_first(steps: list[str |
 
 def test_what_a_waiter_knows_decides_which_completion_a_parity_means() -> None:
     assert [awaited(known, parity) for known in (0, 1, 2) for parity in (0, 1)] == [1, 0, 1, 2, 3, 2]
-    past = [5, 0, 7]  # of an agent, a barrier, another agent
-    assert completed(past, 1, [[(0, 5)], [(2, 7), (0, 4)], None, [(0, 1)]]) == 2  # a load's completion is only seen
-    assert past == [5, 2, 7]
-    assert completed(past, 1, [[], [], [(2, 8)]]) == 2
+    knows = {0: 5, 1: 0, 2: 7}  # an agent, a barrier, another agent
+
+    def of(epoch: tuple[int, int]) -> bool:
+        return knows[epoch[0]] >= epoch[1]
+
+    assert completed(0, [[(0, 5)], [(2, 7), (0, 4)], None, [(0, 1)]], of) == 2  # a load's completion is only seen
+    assert completed(2, [[], [], [(2, 8)]], of) == 2
+    assert completed(1, [None, [(0, 6)], []], of) == 1

@@ -49,7 +49,9 @@ class _Counter:
 
     def known(self, agent: Agent) -> int:
         """How many phases have certainly completed by now, as far as the agent can tell."""
-        return completed(agent.past, self.component, self.closings)
+        past, own = agent.past, self.component
+        past[own] = completed(past[own], self.closings, lambda epoch: past[epoch[0]] >= epoch[1])
+        return past[own]
 
     def target(self, agent: Agent, parity: int) -> int:
         return awaited(self.known(agent), parity)
