@@ -812,6 +812,24 @@ CROQ_FN void ldmatrix_x4_trans(u32& r0, u32& r1, u32& r2, u32& r3, u32 row) {
                  : "memory");
 }
 
+// Nothing behind this is issued before every ldmatrix of the array has returned: a warp issues in order, and here is what
+// needs a register of each and can be neither left out nor moved. Whether it sleeps (for no time) is the same in all lanes.
+// PTX ISA, vote.sync, nanosleep
+template <int N>
+CROQ_FN void settle(const u32 (&x)[N]) {
+    u32 word = 0;
+#pragma unroll
+    for (int i = 0; i < N; i += 4) word ^= x[i];
+    asm volatile(
+        "{\n"
+        ".reg .pred ONE, ANY;\n"
+        "setp.eq.u32 ONE, %0, 1;\n"
+        "vote.sync.any.pred ANY, ONE, 0xffffffff;\n"
+        "@ANY nanosleep.u32 0;\n"
+        "}" ::"r"(word)
+        : "memory");
+}
+
 // Stores 8x8 matrices of 16-bit elements; addresses as for ldmatrix. PTX ISA, stmatrix
 CROQ_FN void stmatrix_x1(u32 row, u32 r0) {
     asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(row), "r"(r0) : "memory");

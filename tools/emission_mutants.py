@@ -131,6 +131,15 @@ def mutants() -> Iterator[Mutant]:
         ("pairs exchanged", "pack<bf16>(acc_o[c * 4], acc_o[c * 4 + 1])", "pack<bf16>(acc_o[c * 4 + 1], acc_o[c * 4])"),
     )  # fmt: skip
     yield from _text(
+        "layout", "loaded_operand-bf16",
+        ("ldmatrix without the pattern", "((chunk % 8) ^ (row % 8)) * 16);", "(chunk % 8) * 16);"),
+        ("lanes of ldmatrix", "warp_row + lane % 16", "warp_row + lane / 2"),
+        ("columns of ldmatrix", "c_2 + lane / 16", "c_2 + lane / 8 % 2"),
+        ("the rows of the other warpgroup", "(p - 1) * 64 + warp_row", "warp_row"),
+        ("registers of ldmatrix", "left[c_2 * 2 + 1],", "left[c_2 * 2 + 2],"),
+        ("half of the columns", "c_2 < 8; c_2 += 2", "c_2 < 4; c_2 += 2"),
+    )  # fmt: skip
+    yield from _text(
         "layout", "gemm_plain",
         ("columns of a lane", "lane % 4 * 2", "lane / 8 * 2"),
         ("rows of a lane", "warp_row + lane / 4", "warp_row + lane % 8"),

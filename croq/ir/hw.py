@@ -358,6 +358,25 @@ class RegShuffleReduce(Op):
     lanes: int
 
 
+@operation("reg.load", "hw")
+class RegLoad(Op):
+    """A 16-bit shared tile to a packed fragment of its shape and type, by `ldmatrix`.
+
+    Synchronous: the values are in the registers when it is over, before the warp does anything else. So an arrival
+    behind it gives the tile back with no read of it in flight, to the copy engine as well.
+    """
+
+    NOUN = "a load of a fragment"
+    REGISTERS = True
+
+    frag: Write[FragRef]
+    source: Read[View]
+
+    @property
+    def collective(self) -> str | None:
+        return "warp"
+
+
 @operation("reg.store", "hw")
 class RegStore(Op):
     """The fragment to a view, converted. `method`: `stmatrix` for 16-bit shared tiles, else element stores.

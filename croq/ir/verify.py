@@ -21,7 +21,7 @@ from croq.ir.core import Block, Composite, Object, Op, Value
 from croq.ir.dispatch import Rules
 from croq.ir.facts import LOWERED, Fact
 from croq.ir.notation import KEYWORDS, op_fields
-from croq.ir.objects import Fragment, Kernel, Variable, View
+from croq.ir.objects import Buffer, Fragment, Kernel, Variable, View
 from croq.ir.printer import print_op
 from croq.ir.types import FLOATS, INTEGERS
 
@@ -259,6 +259,16 @@ def _reg_copy(op: hw.RegCopy) -> Iterator[str]:
         yield f"`{dest.name}` and `{source.name}` differ in layout or type"
 
 
+def _reg_load(op: hw.RegLoad) -> Iterator[str]:
+    yield from _registers("frag")(op)
+    frag, root = op.frag.frag, op.source.root
+    yield from _same("a fragment and the tile that fills it", frag.type, root.type)
+    if not (frag.packed and isinstance(root, Buffer) and root.storage == "shared"):
+        yield f"`{frag.name}` from `{root.name}`: ldmatrix loads 16-bit elements from shared memory"
+    elif op.source.static_shape != frag.shape:
+        yield f"a fragment of shape {frag.shape} from a tile of shape {op.source.static_shape}"
+
+
 def _fill(op: hw.RegFill) -> Iterator[str]:
     yield from _registers("frag")(op)
     yield from _same("a fragment and its fill value", op.frag.frag.type, op.value.type)
@@ -301,6 +311,7 @@ _CHECKS.of = {
     hw.RegMap: _registers("domain"),
     hw.RegReduceRow: _registers("dest", "source"),
     hw.RegShuffleReduce: _registers("frag"),
+    hw.RegLoad: _reg_load,
     hw.RegStore: _registers("frag"),
 }
 _CHECKS.without("of any type", scalar.Symbol, scalar.ThreadIndex, scalar.BlockIndex, scalar.Cast)

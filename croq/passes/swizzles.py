@@ -7,8 +7,8 @@ Rules
         it that the copy engine moves, unless S1 says otherwise: matrix descriptors of the other layouts (8 x 16-byte
         core matrices) are not row-major tiles, so a row that 32 does not divide is E-2203. (PTX ISA, wgmma "Shared
         Memory Matrix Layout"; hopper.md section 4)
-    S4  A buffer that fragments are stored to, and that nothing addresses as plain memory, gets the widest swizzle of S3
-        too: eight rows of a stmatrix then fall in different banks.
+    S4  A buffer that whole fragments are stored to or loaded from, and that nothing addresses as plain memory, gets the
+        widest swizzle of S3 too: eight rows of a stmatrix or ldmatrix then fall in different banks.
     S5  A buffer whose address is passed to a device function is plain row-major; with S1 or S3 that is E-2204.
     S6  Everything else is plain row-major.
     S7  Alignment: the swizzle's repeat (8 rows x N bytes: 1024, 512, 256), since the hardware XORs address bits; 128
@@ -101,7 +101,7 @@ def _decide(buffer: Buffer, uses: list[_Use], sink: Sink) -> None:
             f"widest that divides a row of {row_bytes} bytes, for the MMA (swizzles.S3)",
         )
     elif "fragment" in kinds and "pointer" not in kinds and widest and (whole or row_bytes == widest):
-        buffer.swizzle, buffer.why = widest, "stores of fragments then spread over all banks (swizzles.S4)"
+        buffer.swizzle, buffer.why = widest, "whole fragments then spread over all banks (swizzles.S4)"
     else:
         buffer.swizzle, buffer.why = 0, "nothing needs a swizzle (swizzles.S6)"
 

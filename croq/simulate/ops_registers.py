@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from croq.ir import hw, scalar
+from croq.ir.core import Op
 from croq.ir.objects import Buffer, Param, View
 from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.dtypes import DTYPES, Array, converter, is_vector
@@ -15,7 +16,7 @@ from croq.simulate.faults import fault
 from croq.simulate.machine import Warp
 from croq.simulate.registers import Shape
 from croq.simulate.views import data_of, linear, origin, outside_fault, slot_of
-from croq.simulate.watch import elements
+from croq.simulate.watch import Place, Units, elements
 from croq.target.cuda import WARP
 
 
@@ -103,11 +104,35 @@ def _shuffle_reduce(c: Compiler, op: hw.RegShuffleReduce) -> Code:
     return Code(run)
 
 
-# ------------------------------------------------------------------------------------------------------------- store
+# ---------------------------------------------------------------------------------------------------- load and store
+@handles(hw.RegLoad)
+def _load(c: Compiler, op: hw.RegLoad) -> Code:
+    find, shape, view = c.fragment(op.frag), c.shape(op.frag.frag), op.source
+    place = _Placement(c, view, shape, op)
+
+    def run(warp: Warp) -> None:
+        warp.whole(op, "ldmatrix")
+        index, _ = place(warp)
+        watch = warp.cta.watch
+        if watch is not None and watch.follows(view.root):
+            watch.touch(warp, op, _addressed(view, index, shape, warp), write=False, together=True)
+        find(warp).store(place.target(warp)[index], None, warp, op)
+
+    return c.preemptible(Code(run))
+
+
+def _addressed(view: View, index: Array, shape: Shape, warp: Warp) -> Place:
+    """The elements, each by the lane that gives its address: lane l for row l % 16, columns from 8 (l / 16)."""
+    row, col = shape.coordinates(warp.index)
+    lanes = np.broadcast_to(row % 16 + col // 8 % 2 * 16, shape.dims).reshape(-1)
+    units = Units(np.broadcast_to(index, shape.dims).reshape(-1), shape.dtype.itemsize, lanes)
+    return Place(view.root, lambda: units, (view.root, "ldmatrix", units.at.tobytes(), lanes.tobytes()))
+
+
 @handles(hw.RegStore)
 def _store(c: Compiler, op: hw.RegStore) -> Code:
     find, shape, view = c.fragment(op.frag), c.shape(op.frag.frag), op.dest
-    place = _Placement(c, view, shape, op)
+    place = _Placement(c, view, shape, op, op.checked)
     convert = converter(shape.type, view.root.type)
     matrix = op.method == "stmatrix"
     if matrix and (DTYPES[view.root.type].itemsize != 2 or not isinstance(view.root, Buffer)):
@@ -158,10 +183,10 @@ class _Pairs:
 
 
 class _Placement:
-    """Element numbers in a view's root for the elements of a fragment that a warp holds, and which may be written."""
+    """Element numbers in a view's root for the elements of a fragment that a warp holds, and which may be touched."""
 
-    def __init__(self, c: Compiler, view: View, shape: Shape, op: hw.RegStore) -> None:
-        self.view, self.shape, self.op, self.checked = view, shape, op, op.checked
+    def __init__(self, c: Compiler, view: View, shape: Shape, op: Op, checked: Sequence[int] = ()) -> None:
+        self.view, self.shape, self.op, self.checked = view, shape, op, checked
         if len(view.kept) != len(shape.shape):
             raise fault("E-5099", op, f"a {len(shape.shape)}-dimensional fragment for a view of {len(view.kept)}")
         self.origin = origin(c, view, op)

@@ -155,6 +155,11 @@ def _conversion(source: str | None, dest: str | None) -> Work:
     return Work(alu=0.5) if BYTES[dest] < BYTES[source] else Work(alu=1)
 
 
+@statements(hw.RegLoad)
+def _load(target: Target, op: hw.RegLoad) -> Work:
+    return Work(lsu=_registers(op.frag.frag) / 2, latency=target.cycles("shared")) + _tail(target)
+
+
 @statements(hw.RegStore)
 def _store(target: Target, op: hw.RegStore) -> Work:
     source, dest = op.frag.frag.type, op.dest.root.type

@@ -190,7 +190,7 @@ probes = Rules[Record]("timelines", general=lambda kind: _free if kind.ORDINARY 
 probes(hw.Section, hw.Elect, hw.WarpSync, hw.MbarrierInitFence, scalar.FragDeclare, scalar.Cpp)(_free)
 
 
-@probes(hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce, hw.RegStore)
+@probes(hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow, hw.RegShuffleReduce, hw.RegLoad, hw.RegStore)
 @probes(scalar.Call)
 def _work(c: Compiler, op: Op, place: Place, kind: Kind = "work") -> _Probe | None:
     work = costs.of_statement(c.kernel.target, op)

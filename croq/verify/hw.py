@@ -8,7 +8,7 @@ from math import prod
 from croq.ir import hw
 from croq.ir.core import Op, Value
 from croq.ir.dispatch import lowered
-from croq.ir.objects import FragRef, Matrix, Start, View
+from croq.ir.objects import Fragment, FragRef, Matrix, Start, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import BYTES
 from croq.verify.coder import Coder, Level, Translator, every_warpgroup, global_load, rules, shared_load, thread_bit
@@ -174,12 +174,21 @@ def _setmaxnreg(coder: Coder, op: hw.SetMaxNReg) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- elements
+def reg_load(coder: Coder, op: hw.RegLoad) -> None:
+    """M4: lanes receive what others address, so that none of it is a lane's own."""
+    _fragment_tile(coder, op, op.source, op.frag.frag, write=False, lanes="ldmatrix")
+
+
 def reg_store(coder: Coder, op: hw.RegStore) -> None:
     if is_shared(op.dest):
-        coder.flush()
-        site = coder.site(op, "fragment", view=op.dest, write=True, layout=op.frag.frag.layout)
-        slot, starts = coder.value(op.dest.slot), coder.tuple_of(op.dest.offsets)
-        do(coder, lambda s, w, m: s.fragment_tile(w, m, site, slot(s, w), starts(s, w)))
+        _fragment_tile(coder, op, op.dest, op.frag.frag, write=True, lanes="fragment")
+
+
+def _fragment_tile(coder: Coder, op: Op, view: View, frag: Fragment, *, write: bool, lanes: str) -> None:
+    coder.flush()
+    site = coder.site(op, "fragment", view=view, write=write, layout=frag.layout, lanes=lanes)
+    slot, starts = coder.value(view.slot), coder.tuple_of(view.offsets)
+    do(coder, lambda s, w, m: s.fragment_tile(w, m, site, slot(s, w), starts(s, w)))
 
 
 def element(coder: Coder, op: LoadElement | StoreElement) -> None:
@@ -259,6 +268,7 @@ RULES: dict[type[Op], Translator] = {
     hw.WgmmaCommit: _wgmma_commit,
     hw.WgmmaWait: _wgmma_wait,
     hw.SetMaxNReg: _setmaxnreg,
+    hw.RegLoad: reg_load,
     hw.RegStore: reg_store,
     LoadElement: element,
     StoreElement: element,

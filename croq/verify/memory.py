@@ -345,7 +345,7 @@ class Memory(Barriers):
                 self._know(tile, places, value[active] if isinstance(value, np.ndarray) else value)
 
     def fragment_tile(self, warp: Warp, mask: int, site: Site, slot: Scalar, starts: tuple[Scalar, ...]) -> None:
-        """Each lane writes the elements of a fragment that it holds to the view."""
+        """Each lane moves the elements of a fragment that it holds: from the view or to it."""
         view: View = site.objects["view"]
         warp.counts[site] = warp.counts.get(site, 0) + 1
         for agent in self.acting(warp, mask):
@@ -357,7 +357,7 @@ class Memory(Barriers):
             bits = self.program.cache.get(key)
             if bits is None:
                 bits = self.program.cache[key] = self._held(layout, view, at, warp, agent)
-            self.generic(warp, agent, site, tile, bits, site.objects["write"], ("fragment", key[0], at))
+            self.generic(warp, agent, site, tile, bits, site.objects["write"], (site.objects["lanes"], key[0], at))
 
     def _held(self, layout: Layout, view: View, at: tuple[int, ...], warp: Warp, agent: int) -> int:
         threads: NDArray[np.int64] = np.flatnonzero(flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index

@@ -88,7 +88,9 @@ class Tensor(Memory):
     def converged(self, warp: Warp, mask: int, site: Site) -> None:
         """An operation that all lanes of a warp execute together."""
         if mask != warp.base:
-            raise partial(warp, site, "shuffles and stmatrix are executed by whole warps. PTX ISA, `.sync.aligned`")
+            raise partial(
+                warp, site, "shuffles, ldmatrix and stmatrix are executed by whole warps. PTX ISA, `.sync.aligned`"
+            )
 
     def wgmma_fence(self, warp: Warp, mask: int, site: Site) -> None:
         """W3."""

@@ -69,6 +69,8 @@ extern "C" __global__ void __launch_bounds__(128) memory(const __grid_constant__
     croq::stmatrix_x2(row, r0 ^ s0, r1 ^ s1);
     croq::ldmatrix_x4(r0, r1, r2, r3, row);
     croq::ldmatrix_x4_trans(s0, s1, s2, s3, row);
+    const croq::u32 filled[] = {r0, r1, r2, r3};
+    croq::settle(filled);
     croq::stmatrix_x4(row, r0 ^ s0, r1 ^ s1, r2 ^ s2, r3 ^ s3);
     croq::stmatrix_x1_trans(row, r0);
     croq::stmatrix_x2_trans(row, r0, r1);

@@ -276,12 +276,14 @@ STORES = sample(
     buffer @plain type=f32, shape=(128, 40), offset=32768
     fragment @acc type=f32, shape=(128, 40), layout=accumulator(m=128, n=40)
     fragment @half type=bf16, shape=(64, 64), layout=accumulator(m=64, n=64), packed=true
+    fragment @tall type=f16, shape=(128, 40), layout=accumulator(m=128, n=40), packed=true
     fragment @rows type=f32, shape=(128), layout=row(m=128)
     fragment @flat type=s32, shape=(10, 30), layout=uniform(shape=(10, 30), threads=128)
     """,
     """
     frag.declare @acc ALL
     frag.declare @half ALL
+    frag.declare @tall ALL
     frag.declare @rows ALL
     frag.declare @flat ALL
     %b: s32 = block_index 0 ALL
@@ -301,6 +303,8 @@ STORES = sample(
     reg.store @half, @swizzled[64:64, 0:64], stmatrix, (), pairs=false ALL
     reg.store @rows, @r[%3:128], store, (0), pairs=false ALL
     reg.store @flat, @u[0:10, 0:30], store, (), pairs=false ALL
+    reg.load @half, @swizzled[64:64, 0:64] ALL
+    reg.load @tall, @slabs[0:128, 0:40] ALL
     """,
 )
 

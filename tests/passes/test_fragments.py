@@ -373,6 +373,104 @@ def test_how_a_fragment_is_stored(dest: str, method: str, checked: str, pairs: s
     assert f", {method}, {checked}, pairs={pairs}" in body(kernel)
 
 
+LOAD = "%v: bf16 = load_element {}, (%i, %j)\n frag_write @q, (%i, %j), %v\n"
+LOADING = """
+buffer @s type=bf16, shape=(128, 128), slots=2, array=true
+buffer @half type=f16, shape=(64, 64)
+buffer @odd type=bf16, shape=(64, 68)
+buffer @own storage=local, type=bf16, shape=(64, 64)
+buffer @apart type=bf16, shape=(64, 2, 64)
+buffer @blocks type=bf16, shape=(2, 64, 64)
+buffer @right type=bf16, shape=(64, 64)
+param @g type=bf16, shape=(64, 64)
+param @ints type=s32, shape=(N)
+fragment @acc type=_, shape=_
+fragment @q type=bf16, shape=(64, 64)
+"""
+
+
+def _mapped(statements: str, before: str = "", threads: str = "{0..128}") -> str:
+    """What becomes of a map over a register operand of an MMA."""
+    code = f"frag.declare @acc\n frag.declare @q\n %n: s32 = block_index 0\n %t: s32 = thread_index\n {before}"
+    code += f"frag.map @q, (%i: s32[0..64], %j: s32[0..64]) {{\n {statements} }}\n"
+    code += "mma row, row, @acc, @q, @right[0:64, 0:64]"
+    kernel, sink = run(LOADING, code, threads)
+    assert not sink.diagnostics
+    return body(kernel)
+
+
+@pytest.mark.parametrize(
+    "tile",
+    ["@s<0>[0:64, 0:64]", "@s<%n>[%n:64, 64:64]", "@s<1>[64:64, 8:64]", "@blocks[%n:1!, 0:64, 0:64]"],
+)
+def test_a_map_that_copies_a_shared_tile_is_a_load(tile: str) -> None:
+    text = _mapped(LOAD.format(tile))
+    assert f"reg.load @q, {tile}" in text
+    assert "reg.map" not in text
+
+
+def test_what_a_load_needs_is_computed_in_front() -> None:
+    text = _mapped("%two: s32 = const 2\n %slot: s32 = binary mod, %n, %two\n" + LOAD.format("@s<%slot>[0:64, 0:64]"))
+    assert re.search(r"%slot: s32 = binary mod.*\nreg.load @q, @s<%slot>\[0:64, 0:64\]", text)
+
+
+def test_warps_meet_around_a_load_of_what_ordinary_code_writes() -> None:
+    store = "store_element @s<0>[0:128, 0:128], (%t, %t), %c\n"
+    text = _mapped(LOAD.format("@s<0>[0:64, 0:64]"), "%c: bf16 = const 1.0\n" + store)
+    load = "reg.load @q, @s<0>[0:64, 0:64]"
+    meet = "warp.sync by fragments.F14"
+    assert f"{meet}\n{load}\n{meet}" in text
+    assert "warp.sync" not in _mapped(LOAD.format("@s<0>[0:64, 0:64]"))
+
+
+def test_warps_may_load_different_tiles() -> None:
+    each = "%w: s32 = const {}\n %at: s32 = binary div, %t, %w\n"
+    tile = LOAD.format("@s<0>[%at:64, 0:64]")
+    assert "reg.load @q" in _mapped(tile, each.format(32))
+    assert "reg.map @q" in _mapped(tile, each.format(16))
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        LOAD.format("@s<0>[0:64, 4:64]"),  # rows do not start on 16 bytes
+        LOAD.format("@s<0>[0:64, %n:64]"),
+        LOAD.format("@odd[0:64, 0:64]"),
+        LOAD.format("@s<0>[0:128, 0:64]"),  # another shape
+        LOAD.format("@apart[0:64, 1:1!, 0:64]"),  # rows with something in between
+        LOAD.format("@own[0:64, 0:64]"),
+        LOAD.format("@g[0:64, 0:64]"),
+        LOAD.format("@s<%t>[0:64, 0:64]"),  # a tile for each lane
+        LOAD.format("@s<0>[%i:64, 0:64]"),  # rows that depend on the element
+        LOAD.replace("(%i, %j)", "(%j, %i)", 1).format("@s<0>[0:64, 0:64]"),
+        LOAD.replace("(%i, %j)", "(%n, %j)", 1).format("@s<0>[0:64, 0:64]"),
+        LOAD.format("@s<0>[0:64, 0:64]") + "frag_write @q, (%i, %j), %v",
+        "frag_write @q, (%i, %j), %c\n",
+        "%v: f16 = load_element @half[0:64, 0:64], (%i, %j)\n %w: bf16 = cast %v\n frag_write @q, (%i, %j), %w",
+        "%v: bf16 = load_element @s<0>[0:64, 0:64], (%i, %j)\n %b: bool = binary lt, %i, %n\n if %b then {\n"
+        " frag_write @q, (%i, %j), %v }",
+        "%x: s32 = load_element @ints[0:N], (%j)\n" + LOAD.format("@s<%x>[0:64, 0:64]"),
+    ],
+)
+def test_other_maps_stay_maps(statements: str) -> None:
+    text = _mapped(statements, "%c: bf16 = const 1.0\n")
+    assert "reg.map @q" in text
+    assert "reg.load" not in text
+
+
+def test_threads_that_are_no_whole_warps_load_element_by_element() -> None:
+    tile = LOAD.format("@s<0>[0:64, 0:64]")
+    assert "reg.load" in _mapped(tile, threads="{0..96}")
+    assert "reg.load" not in _mapped(tile, threads="{0..112}")
+
+
+def test_an_evenly_spread_fragment_is_filled_element_by_element() -> None:
+    tile = LOAD.format("@s<0>[0:64, 0:64]")
+    kernel, sink = run(LOADING, f"frag.declare @q\n frag.map @q, (%i: s32[0..64], %j: s32[0..64]) {{ {tile} }}")
+    assert not sink.diagnostics
+    assert "reg.map @q" in body(kernel)
+
+
 def test_a_fill_is_converted_to_the_element_type() -> None:
     objects = "fragment @h type=f16, shape=(256)\n"
     kernel, sink = run(objects, "frag.declare @h\n %0: f32 = const 0.0\n frag.fill @h, %0")

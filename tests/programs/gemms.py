@@ -82,6 +82,29 @@ GEMMS = (
         ),
     ),
     Program(
+        "loaded_operand.co",
+        operands("ELEM"),
+        gemm,
+        BF16,
+        (
+            Variant(
+                "bf16",
+                {"ELEM": "bf16"},
+                (mnk(128, 64, 192), mnk(72, 40, 64)),
+                LARGE,
+                {
+                    "events": {"a_empty": dict(arrivals=8)},
+                    "swizzles": {"a_buf": 128},
+                    "layouts": {"left": "accumulator"},
+                },
+            ),
+            Variant("f16-two_slabs", {"ELEM": "f16", "SWIZ": 64, "STAGES": 3}, (mnk(128, 64, 264),), LARGE),
+            Variant("three_slabs", {"ELEM": "bf16", "SWIZ": 32, "TILE_K": 48, "STAGES": 1}, (mnk(128, 64, 96),), LARGE),
+            Variant("one_step", {"ELEM": "f16", "SWIZ": 32, "TILE_K": 16}, (mnk(128, 64, 56),), LARGE),
+            Variant("wide", {"ELEM": "bf16", "TILE_K": 128, "STAGES": 2}, (mnk(128, 64, 384),), LARGE),
+        ),
+    ),
+    Program(
         "gemm_col_f32.co",
         (given("a", "bf16", "M", "K"), given("b", "bf16", "K", "N"), result("c", "f32", "M", "N")),
         lambda a, b: {"c": a @ b},

@@ -200,6 +200,16 @@ def test_mma_by_part_of_a_warp(ir):
     assert fault_of(_mma(ir, body)).code == "E-5020"
 
 
+def test_load_of_a_fragment_by_part_of_a_warp(ir):
+    objects = (
+        "  buffer @t type=bf16, shape=(64, 16), offset=0\n"
+        "  fragment @r type=bf16, shape=(64, 16), layout=accumulator(m=64, n=16), packed=true\n"
+    )
+    found = fault_of(ir(objects, "  elect warp {\n    reg.load @r, @t[0:64, 0:16]\n  }\n", shared=2048))
+    assert found.code == "E-5020"
+    assert "ldmatrix" in found.message
+
+
 def test_mma_by_part_of_a_warpgroup(ir):
     body = (
         "  %t: s32 = thread_index\n  %n: s32 = const 96\n  %some: bool = binary lt, %t, %n\n  if %some then {\n"

@@ -351,6 +351,7 @@ _RULES.of = {
     hw.Section: _section,
 }
 _RULES.without("numbers would show it, not the protocol", hw.RegFill, hw.RegCopy, hw.RegMap, hw.RegReduceRow)
-_RULES.without("numbers would show it, not the protocol", hw.RegShuffleReduce, hw.RegStore, hw.CopyTile, hw.FillTile)
+_RULES.without("numbers would show it, not the protocol", hw.RegShuffleReduce, hw.RegLoad, hw.RegStore)
+_RULES.without("numbers would show it, not the protocol", hw.CopyTile, hw.FillTile)
 _RULES.without("text of the program", Call, Cpp, FragDeclare)
 _RULES.without("a limit of registers, which orders nothing", hw.SetMaxNReg)

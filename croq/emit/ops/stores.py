@@ -1,8 +1,8 @@
-"""`reg.store`: a fragment to shared or global memory."""
+"""`reg.load` and `reg.store`: a fragment from shared memory, and to shared or global memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from croq.emit import addresses, registers
@@ -12,8 +12,8 @@ from croq.emit.registers import converted, packed_pair, shape_of
 from croq.emit.registry import statement
 from croq.emit.templating import render
 from croq.emit.text import Line, call_text
-from croq.ir.hw import RegStore
-from croq.ir.objects import Buffer, Param, View
+from croq.ir.hw import RegLoad, RegStore
+from croq.ir.objects import Buffer, FragRef, Param, View
 from croq.ir.types import BYTES
 from croq.target.fragments import ROWS, AccumulatorLayout, RowLayout, UniformLayout
 from croq.target.swizzle import CHUNK
@@ -22,14 +22,22 @@ if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
 
+@statement(RegLoad)
+def reg_load(emitter: Emitter, op: RegLoad) -> list[Line]:
+    return _braced(emitter, lambda: _matrices(emitter, op, op.source, "reg.load"))
+
+
 @statement(RegStore)
 def reg_store(emitter: Emitter, op: RegStore) -> list[Line]:
+    if op.method == "stmatrix":
+        return _braced(emitter, lambda: _matrices(emitter, op, op.dest, "reg.store"))
+    return _braced(emitter, lambda: _elements(emitter, op))
+
+
+def _braced(emitter: Emitter, body: Callable[[], list[Line]]) -> list[Line]:
     emitter.names.push()
     with emitter.nested(scope=False) as lines:
-        if op.method == "stmatrix":
-            lines += _stmatrix(emitter, op)
-        else:
-            lines += _elements(emitter, op)
+        lines += body()
     emitter.names.pop()
     return render("braces", {"body": lines}, emitter.source) if _declares(lines) else lines
 
@@ -38,13 +46,13 @@ def _declares(lines: Sequence[Line]) -> bool:
     return any(line.text.startswith(("const ", "constexpr ")) or "* const " in line.text for line in lines)
 
 
-# ------------------------------------------------------------------------------------------------------- stmatrix
-def _stmatrix(emitter: Emitter, op: RegStore) -> list[Line]:
+# ------------------------------------------------------------------------------------------- ldmatrix and stmatrix
+def _matrices(emitter: Emitter, op: RegLoad | RegStore, view: View, template: str) -> list[Line]:
     """16 rows x 16 columns of each warp at a time: lane l addresses row l % 16 of column group l / 16."""
-    layout, buffer = op.frag.frag.layout, op.dest.root
+    layout, buffer = op.frag.frag.layout, view.root
     assert isinstance(layout, AccumulatorLayout) and isinstance(buffer, Buffer)
-    row0, col0 = addresses.row_and_col(buffer, addresses.offsets(emitter, op.dest))
-    base = emitter.atom(addresses.tile_base(emitter, op.dest), f"{buffer.name}_tile", "u32")
+    row0, col0 = addresses.row_and_col(buffer, addresses.offsets(emitter, view))
+    base = emitter.atom(addresses.tile_base(emitter, view), f"{buffer.name}_tile", "u32")
     lane = emitter.places["lane"]
     names = emitter.names
     row, chunk, c = name(names.declare("row")), name(names.declare("chunk")), name(names.declare("c"))
@@ -61,22 +69,25 @@ def _stmatrix(emitter: Emitter, op: RegStore) -> list[Line]:
         "address": addresses.chunk_address(buffer, base, row, chunk).text,
         "c": c.text,
         "pairs": chunks // 2 * 2,
-        "registers": [_pair(emitter, op, plus(times(c, 2), n), block).text for n in range(4)],
-        "last_registers": [_pair(emitter, op, as_expr(2 * chunks - 2 + n), block).text for n in range(2)],
+        "registers": [_pair(emitter, op.frag, buffer.type, plus(times(c, 2), n), block).text for n in range(4)],
+        "last_registers": [
+            _pair(emitter, op.frag, buffer.type, as_expr(2 * chunks - 2 + n), block).text for n in range(2)
+        ],
+        "array": registers.block_array(emitter, op.frag, block.text if block is not None else 0),
         "odd": chunks % 2 == 1,
     }
-    lines = render("reg.store", fields, emitter.source)
+    lines = render(template, fields, emitter.source)
     return lines if block is None else loop(emitter, block.text, layout.m // ROWS, lines)
 
 
-def _pair(emitter: Emitter, op: RegStore, pair: Expr, block: Expr | None) -> Expr:
-    """Elements 2 * pair and 2 * pair + 1 of the thread's block, converted and packed."""
-    frag, target = op.frag.frag, op.dest.root.type
+def _pair(emitter: Emitter, ref: FragRef, target: str, pair: Expr, block: Expr | None) -> Expr:
+    """Elements 2 * pair and 2 * pair + 1 of the thread's block: their register, or converted and packed."""
+    frag = ref.frag
     assert frag.type is not None
     if shape_of(frag).packed and frag.type == target:
-        return registers.raw_pair(emitter, op.frag, pair, block)
-    low = registers.element(emitter, op.frag, times(pair, 2), block)
-    high = registers.element(emitter, op.frag, plus(times(pair, 2), 1), block)
+        return registers.raw_pair(emitter, ref, pair, block)
+    low = registers.element(emitter, ref, times(pair, 2), block)
+    high = registers.element(emitter, ref, plus(times(pair, 2), 1), block)
     return packed_pair(target, low, high, frag.type)
 
 

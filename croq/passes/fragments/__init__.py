@@ -36,6 +36,14 @@ Rules (sources: LR = language reference, by section; PTX = PTX ISA, "Register Fr
     F13  pairs        Element stores of an accumulator write a thread's two neighbouring columns at once where the view
                      begins at an even column of rows with an even, constant number of elements. Then both are inside,
                      or neither is.
+    F14  load         A map that does nothing but copy a shared tile of the fragment's own shape and 16-bit type,
+                     element (i, j) to (i, j), is one load by `ldmatrix`, on the terms that F12 has for `stmatrix`.
+                     Whole warps run it, each of which means one tile, since lanes address what others receive. What the
+                     map computes besides does not depend on the element and goes in front. Where ordinary code writes
+                     the buffer, the warp meets before and after, for the same reason.             PTX, "ldmatrix"
+                         frag.map @q, (%i, %j) {
+                           %v = load_element @s[0:64, 0:128], (%i, %j)
+                           frag_write @q, (%i, %j), %v }                 reg.load @q, @s[0:64, 0:128]
 """
 
 from __future__ import annotations
@@ -45,7 +53,7 @@ from typing import ClassVar
 
 from croq.diagnostics import Sink
 from croq.ir.facts import LAYOUTS
-from croq.ir.hw import RegCopy, RegFill, RegMap, RegReduceRow, RegShuffleReduce, RegStore
+from croq.ir.hw import RegCopy, RegFill, RegLoad, RegMap, RegReduceRow, RegShuffleReduce, RegStore, WarpSync
 from croq.ir.objects import Kernel
 from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore
 from croq.passes.base import Pass
@@ -60,10 +68,12 @@ class Fragments(Pass):
     adds = (
         RegCopy,
         RegFill,
+        RegLoad,
         RegMap,
         RegReduceRow,
         RegShuffleReduce,
         RegStore,
+        WarpSync,
         LAYOUTS,
     )
     leaves_no = (FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore)

@@ -1,4 +1,4 @@
-"""Register operations for tile operations on fragments: rules F8 to F12 of pass `fragments`."""
+"""Register operations for tile operations on fragments: rules F8 to F14 of pass `fragments`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from croq.ir.hw import RegCopy, RegFill, RegReduceRow, RegShuffleReduce, RegStor
 from croq.ir.objects import Buffer, Kernel, View
 from croq.ir.rewrite import Builder, remove_dead, rewrite_blocks
 from croq.ir.tile import FragAllReduce, FragCopy, FragFill, FragMap, FragReduce, FragStore
-from croq.ir.types import BYTES
-from croq.passes.analysis.values import divides, rows_adjacent, unproved_dimensions
+from croq.passes.analysis.values import divides, unproved_dimensions
 from croq.passes.fragments.checks import report
+from croq.passes.fragments.loads import matrix_loads, matrix_obstacle
 from croq.passes.fragments.maps import lower_map
 from croq.target.fragments import QUAD, AccumulatorLayout
 
-STMATRIX_COLUMNS = 16  # of one stmatrix.x4: four 8x8 matrices, two beside each other
 PAIRED = frozenset({"f32", "bf16", "f16"})  # what two columns of are one access of 8 or 4 bytes
-ROW_PIECE = 8  # 16-bit elements that a lane's address must have in one piece of 16 bytes
 
 
 def lower(kernel: Kernel, sink: Sink) -> None:
     """Replace every `frag.*` operation, once all fragments have layouts."""
+    loads = matrix_loads(kernel)
 
     def replace(op: Op) -> Sequence[Op] | None:
         if isinstance(op, FragFill):
@@ -31,7 +30,7 @@ def lower(kernel: Kernel, sink: Sink) -> None:
         if isinstance(op, FragCopy):
             return [RegCopy(op.dest, op.source, span=op.span, threads=op.threads)]
         if isinstance(op, FragMap):
-            return lower_map(op, kernel, sink)
+            return loads.get(op) or lower_map(op, kernel, sink)
         if isinstance(op, FragReduce):
             return _reduce(op, sink)
         if isinstance(op, FragAllReduce):
@@ -69,27 +68,8 @@ def _reduce(op: FragReduce, sink: Sink) -> list[Op]:
 def _store(op: FragStore) -> RegStore:
     """Rule F12."""
     checked = () if _inside(op.dest) else unproved_dimensions(op.dest)
-    method: Literal["store", "stmatrix"] = "store" if _stmatrix_obstacle(op) else "stmatrix"
+    method: Literal["store", "stmatrix"] = "store" if matrix_obstacle(op.frag.frag, op.dest) else "stmatrix"
     return RegStore(op.frag, op.dest, method, checked, _in_pairs(op, method), span=op.span, threads=op.threads)
-
-
-def _stmatrix_obstacle(op: FragStore) -> str | None:
-    root, layout = op.dest.root, op.frag.frag.layout
-    if not isinstance(root, Buffer) or root.storage != "shared":
-        return "the destination is not in shared memory"
-    if BYTES[root.type] != 2:
-        return f"the destination's type {root.type} does not have 16 bits"
-    if not isinstance(layout, AccumulatorLayout) or op.dest.static_shape != (layout.m, layout.n):
-        return "the tile is not a whole accumulator"
-    if layout.n % STMATRIX_COLUMNS:
-        return f"{layout.n} columns are not a multiple of {STMATRIX_COLUMNS}"
-    if not rows_adjacent(op.dest):
-        return "its rows do not follow one another in the buffer"
-    column = op.dest.offsets[-1]
-    aligned = isinstance(column, int) and column % ROW_PIECE == 0
-    if not aligned or root.cols % ROW_PIECE or op.dest.kept[-1] != len(root.shape) - 1:
-        return "rows are not certain to start on 16 bytes"
-    return None
 
 
 def _in_pairs(op: FragStore, method: str) -> bool:

@@ -24,6 +24,7 @@ k(
 
   float acc[2][20];  // f32 [128, 40]
   u32 half[16];  // bf16 [64, 64]
+  u32 tall[2][10];  // f16 [128, 40]
   float rows[4];  // f32 [128]
   s32 flat[3];  // s32 [10, 30]
   const s32 b = blockIdx.x;
@@ -109,5 +110,38 @@ k(
     if (flat_2 < 300) {
       u[s64(flat_2 / 30) * 30 + flat_2 % 30] = flat[r_2];
     }
+  }
+  {
+    const u32 row = warp_row + lane % 16 + 64;
+    #pragma unroll
+    for (s32 c_2 = 0; c_2 < 8; c_2 += 2) {
+      const u32 chunk = c_2 + lane / 16;
+      croq::ldmatrix_x4(half[c_2 * 2],
+                        half[c_2 * 2 + 1],
+                        half[c_2 * 2 + 2],
+                        half[c_2 * 2 + 3],
+                        swizzled + chunk / 4 * 8192 + row * 64 + ((chunk % 4) ^ (row / 2 % 4)) * 16);
+    }
+    croq::settle(half);
+  }
+  #pragma unroll
+  for (s32 block = 0; block < 2; ++block) {
+    const u32 row = block * 64 + warp_row + lane % 16;
+    #pragma unroll
+    for (s32 c_2 = 0; c_2 < 4; c_2 += 2) {
+      const u32 chunk = c_2 + lane / 16;
+      croq::ldmatrix_x4(tall[block][c_2 * 2],
+                        tall[block][c_2 * 2 + 1],
+                        tall[block][c_2 * 2 + 2],
+                        tall[block][c_2 * 2 + 3],
+                        slabs + chunk * 2048 + row * 16);
+    }
+    {
+      const u32 chunk = 4;
+      croq::ldmatrix_x2(tall[block][8],
+                        tall[block][9],
+                        slabs + chunk * 2048 + row * 16);
+    }
+    croq::settle(tall[block]);
   }
 }
