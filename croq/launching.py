@@ -20,7 +20,7 @@ import numpy as np
 from croq.binding import Bound, Scalar, bind, map_arguments, views, written_params
 from croq.diagnostics import LaunchError, make
 from croq.driver import launch, tensormap
-from croq.driver.arrays import NUMPY_TYPES, ArrayView, identity
+from croq.driver.arrays import IDENTITIES, NUMPY_TYPES, ArrayView, identity
 from croq.driver.device import context_handle, ensure_context, require_gpu, synchronize
 from croq.driver.device_array import DeviceArray
 from croq.driver.launch import PreparedLaunch
@@ -40,12 +40,17 @@ class Launcher:
         self._stages = stages
         self._on_host = any(not param.is_global and param.shape is not None for param in devices[0].params)
         self._known: dict[tuple[Any, ...], dict[int, tuple[Launch, ...]]] = {}  # by arguments, then by context
+        self._last: tuple[Any, int, tuple[Launch, ...]] = (None, 0, ())  # the last one of these: found without hashing
 
     def __call__(self, arguments: Sequence[Any], stream: Any) -> None:
         if self._on_host:
             self._with_copies(views(self._params, arguments), stream)
             return
-        for one in self._launches(arguments):
+        known = tuple([IDENTITIES[type(argument)](argument) for argument in arguments])
+        last, context, launches = self._last
+        if known != last or context != context_handle():
+            launches = self._launches(arguments, known)
+        for one in launches:
             one(stream)
 
     def prepare(self, arguments: Sequence[Any]) -> Prepared:
@@ -53,10 +58,9 @@ class Launcher:
         if self._on_host:
             message = "arrays of parameters that are not `global` are copied at each launch, which cannot be prepared"
             raise LaunchError([make("E-4061", None, message, hint="call the kernel, or declare them `global`")])
-        return Prepared(self._launches(arguments), tuple(arguments))
+        return Prepared(self._launches(arguments, tuple(map(identity, arguments))), tuple(arguments))
 
-    def _launches(self, arguments: Sequence[Any]) -> tuple[Launch, ...]:
-        known = tuple([identity(argument) for argument in arguments])
+    def _launches(self, arguments: Sequence[Any], known: tuple[Any, ...]) -> tuple[Launch, ...]:
         if None in known:
             return self._viewed(arguments)
         return self._recalled(known) or self._made(views(self._params, arguments), known)
@@ -72,7 +76,13 @@ class Launcher:
     def _recalled(self, known: tuple[Any, ...]) -> tuple[Launch, ...] | None:
         """Asks for the context only where there is something to recall: arguments are checked without a driver, too."""
         contexts = self._known.get(known)
-        return None if contexts is None else contexts.get(context_handle())
+        if contexts is None:
+            return None
+        context = context_handle()
+        launches = contexts.get(context)
+        if launches is not None:
+            self._last = known, context, launches
+        return launches
 
     def _made(self, values: Sequence[ArrayView | Scalar], known: tuple[Any, ...]) -> tuple[Launch, ...]:
         made = self._prepare(self._bind(values))

@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal
 
 import ml_dtypes
@@ -84,20 +83,31 @@ class ArrayView:
 def identity(argument: Any) -> Hashable | None:
     """What an argument is known by: equal for two only where their views, or the numbers, are equal too, and where both
     can be viewed. None where that cannot be said at less than the price of a view."""
-    kind: Any = type(argument)
-    read = _identity_of(kind)
-    return None if read is None else read(argument)
+    return IDENTITIES[type(argument)](argument)
 
 
-@lru_cache(maxsize=256)
-def _identity_of(kind: Any) -> Callable[[Any], Hashable | None] | None:
-    own: Callable[[Any], Hashable | None] | None = getattr(kind, "croq_identity", None)
-    if own is not None:
-        return own
-    if issubclass(kind, (int, float, np.number, np.bool_)):
-        return _number
-    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
-    return _torch_tensor if torch is not None and kind is torch.Tensor else None  # subclasses may mean anything
+class _Identities(dict[Any, Callable[[Any], Hashable | None]]):
+    """`identity` for each type of arguments."""
+
+    def __missing__(self, kind: Any) -> Callable[[Any], Hashable | None]:
+        torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+        own: Callable[[Any], Hashable | None] | None = getattr(kind, "croq_identity", None)
+        if own is not None:
+            found = own
+        elif issubclass(kind, (int, float, np.number, np.bool_)):
+            found = _number
+        elif torch is not None and kind is torch.Tensor:  # subclasses may mean anything
+            found = _torch_tensor
+        else:
+            found = _unknown
+        return self.setdefault(kind, found)
+
+
+IDENTITIES = _Identities()
+
+
+def _unknown(argument: Any) -> None:
+    return None
 
 
 def _number(value: Any) -> Hashable:

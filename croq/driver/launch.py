@@ -24,6 +24,7 @@ from croq.target import DEFAULT, cuda
 Dim3 = tuple[int, int, int]
 _INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND
+STREAMS = 64  # that a prepared launch remembers; when there are more, all are forgotten
 _FORMATS = {
     "s8": "<b", "u8": "<B", "s16": "<h", "u16": "<H", "s32": "<i", "u32": "<I", "s64": "<q", "u64": "<Q",
     "f32": "<f", "f64": "<d", "bool": "<?",
@@ -195,10 +196,11 @@ class PreparedLaunch:
     ) -> None:
         self.kernel = kernel
         self._device = device
-        self._launch = driver().cuLaunchKernel
+        self._launch = driver().cuLaunchKernelEx
         self._parameters = Parameters(params)
-        self._head = (function, *grid, *block, shared_bytes)
+        self._function, self._shape = function, (*grid, *block, shared_bytes)
         self._address = self._parameters.address
+        self._on: dict[int, Any] = {}  # the configuration on each stream: made once, as the binding takes its time
 
     def set(self, index: int, value: bytes) -> None:
         """Replace one parameter by another of the same size; the driver copies parameters at each launch."""
@@ -207,14 +209,24 @@ class PreparedLaunch:
     def __call__(self, stream: object = None) -> None:
         """Launch on `stream` (see `device.stream_handle`). Raises a coded error when the driver refuses."""
         handle = stream if type(stream) is int else stream_handle(stream)
-        (status,) = self._launch(*self._head, handle, self._address, 0)
-        if (
-            status == _INVALID_CONTEXT
-        ):  # a thread that has none yet: found out by failing, so that the rest pays nothing
-            ensure_context(self._device)
-            (status,) = self._launch(*self._head, handle, self._address, 0)
-        if status:
-            raise fault(status, f"launch of `{self.kernel.name}`")
+        configuration = self._on.get(handle) or self._configured(handle)
+        (status,) = self._launch(configuration, self._function, self._address, 0)
+        if status:  # a thread that has no context yet is found out by failing, so that the rest pays nothing
+            if status == _INVALID_CONTEXT:
+                ensure_context(self._device)
+                (status,) = self._launch(configuration, self._function, self._address, 0)
+            if status:
+                raise fault(status, f"launch of `{self.kernel.name}`")
+
+    def _configured(self, stream: int) -> Any:
+        if len(self._on) >= STREAMS:
+            self._on.clear()
+        made = driver().CUlaunchConfig()
+        names = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes")
+        for name, value in zip((*names, "hStream", "numAttrs"), (*self._shape, stream, 0), strict=True):
+            setattr(made, name, value)
+        self._on[stream] = made
+        return made
 
 
 class Parameters:

@@ -75,7 +75,7 @@ def cu(monkeypatch: pytest.MonkeyPatch) -> Driver:
         monkeypatch.setattr(module, "driver", lambda: recorder)
     monkeypatch.setattr(device, "_primary", {})
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor))
-    arrays._identity_of.cache_clear()
+    arrays.IDENTITIES.clear()
     return recorder
 
 

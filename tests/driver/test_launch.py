@@ -82,11 +82,15 @@ class Recorder:
     def cuGetErrorString(self, status: Status) -> tuple[Status, bytes]:
         return OK, b"what it means"
 
-    def cuLaunchKernel(self, *arguments: Any) -> tuple[Status]:
+    CUlaunchConfig = SimpleNamespace
+
+    def cuLaunchKernelEx(self, on: SimpleNamespace, function: object, address: int, _: int) -> tuple[Status]:
         status = self.answers.pop(0) if self.answers else OK
-        pointers = (ctypes.c_void_p * len(self.sizes)).from_address(arguments[9])
+        pointers = (ctypes.c_void_p * len(self.sizes)).from_address(address)
         values = [ctypes.string_at(p, size) for p, size in zip(pointers, self.sizes, strict=True) if p]
-        self.launches.append((*arguments[:9], values))
+        grid, block = (on.gridDimX, on.gridDimY, on.gridDimZ), (on.blockDimX, on.blockDimY, on.blockDimZ)
+        assert on.numAttrs == 0
+        self.launches.append((function, *grid, *block, on.sharedMemBytes, on.hStream, values))
         return (status,)
 
 
