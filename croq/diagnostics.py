@@ -97,7 +97,7 @@ class WrongResult(CroqError):
 class InternalError(CroqError):
     """croq itself is wrong: an invariant between its own stages does not hold. Never the program's fault."""
 
-    exit_status = 70
+    exit_status = 70  # EX_SOFTWARE of sysexits.h
 
 
 @dataclass

@@ -6,9 +6,12 @@ wrong, 70 a fault of croq itself, 130 interrupted.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+
+SELDOM = 50_000  # objects made between two looks for unreachable ones: what a compilation makes, it mostly keeps
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
@@ -16,4 +19,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     import croq.cli.app  # noqa: F401  the commands
     from croq.cli.session import main
 
-    main(sys.argv[1:] if words is None else words)
+    if words is None:  # a process of its own
+        words = sys.argv[1:]
+        gc.set_threshold(SELDOM)
+    main(words)

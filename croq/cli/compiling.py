@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from croq.cli import output
-from croq.cli.faults import own_fault
 from croq.cli.options import refused
 from croq.cli.session import Session
 from croq.compiler import compile_file
 from croq.diagnostics import CompileError, Diagnostic
+from croq.source import SourceFile
 from croq.stages import Observer, Stages
 
 if TYPE_CHECKING:
     from croq.agreement import Agreement
     from croq.ir.objects import Kernel
+    from croq.protocol import Judgement
 
 
 def compile_session(
@@ -122,7 +124,7 @@ def show_plan(session: Session, file: str, json: bool) -> int:
 
 
 def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
-    from croq.protocol import Judgement, judge
+    from croq.protocol import judge
 
     console = session.console
     source = session.load(file)
@@ -133,7 +135,7 @@ def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
             made = compile_file(source, session.settings())
             judgements += judge(made.module.kernels, made.written)
             found = [*made.warnings, *(d for judgement in judgements for d in judgement.diagnostics())]
-            found += [own_fault(bug, source.text) for judgement in judgements for bug in judgement.bugs]
+            found += _own_faults(source, judgements)
         except CompileError as error:
             found = list(error.diagnostics)
     if ptx and not any(d.severity == "error" for d in found):
@@ -163,6 +165,16 @@ def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
         for agreement in agreements:
             console.summary(f"  {agreement}")
     return 1 if errors else 0
+
+
+def _own_faults(source: SourceFile, judgements: Iterable[Judgement]) -> list[Diagnostic]:
+    """Where the verifier itself has failed."""
+    bugs = [bug for judgement in judgements for bug in judgement.bugs]
+    if not bugs:
+        return []
+    from croq.cli.faults import own_fault
+
+    return [own_fault(bug, source.text) for bug in bugs]
 
 
 def _agreements(made: Stages) -> tuple[list[Agreement], list[Diagnostic]]:

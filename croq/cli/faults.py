@@ -13,7 +13,6 @@ from pathlib import Path
 import croq
 from croq.diagnostics import Diagnostic, make
 
-STATUS = 70  # EX_SOFTWARE of sysexits.h
 REPORTS_VARIABLE = "CROQ_REPORT_DIR"
 
 

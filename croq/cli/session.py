@@ -152,16 +152,18 @@ def finish(session: Session, run: Callable[[], int | None]) -> NoReturn:
 
 
 def _guarded(session: Session, run: Callable[[], int | None]) -> int:
-    from croq.cli.faults import STATUS, own_fault
+    def own(error: Exception) -> int:
+        from croq.cli.faults import own_fault
 
-    def text() -> str | None:
-        return session.source.text if session.source is not None else None
+        source = session.source.text if session.source is not None else None
+        before = error.diagnostics if isinstance(error, InternalError) else ()
+        session.console.diagnostics([*before, own_fault(error, source)])
+        return InternalError.exit_status
 
     try:
         return run() or 0
     except InternalError as error:
-        session.console.diagnostics([*error.diagnostics, own_fault(error, text())])
-        return STATUS
+        return own(error)
     except CroqError as error:
         session.console.diagnostics(error.diagnostics)
         only_options = {diagnostic.code for diagnostic in error.diagnostics} <= OPTION_CODES
@@ -173,8 +175,7 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
         raise
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO):
-            session.console.diagnostics([own_fault(error, text())])
-            return STATUS
+            return own(error)
         message = f"the output cannot be written: {os.strerror(error.errno)}"
         session.console.diagnostics([make("E-3122", None, message, hint="make room, or write elsewhere")])
         _drop_output()
@@ -184,8 +185,7 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
         session.console.diagnostics([make("E-3121", None, message, hint="ask for smaller sizes")])
         return EnvironmentFault.exit_status
     except Exception as error:
-        session.console.diagnostics([own_fault(error, text())])
-        return STATUS
+        return own(error)
 
 
 def _drop_output() -> None:

@@ -66,16 +66,26 @@ class Object:
         return self
 
 
+_NAMES: dict[Any, tuple[str, ...]] = {}
+
+
+def names(kind: Any) -> tuple[str, ...]:
+    """Of the fields of a dataclass."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(f.name for f in fields(kind))
+    return _NAMES[kind]
+
+
 class Composite:
     """An object reference together with operand values: a dataclass of Values, objects and attributes."""
 
     def values(self) -> Iterator[Value]:
-        for f in fields(self):  # type: ignore[arg-type]
-            yield from _values_in(getattr(self, f.name))
+        for name in names(type(self)):
+            yield from _values_in(getattr(self, name))
 
     def map_values(self, fn: Callable[[Value], Value]) -> Composite:
         """A copy with every operand replaced by `fn(operand)`."""
-        new = {f.name: _map_in(getattr(self, f.name), fn) for f in fields(self)}  # type: ignore[arg-type]
+        new = {name: _map_in(getattr(self, name), fn) for name in names(type(self))}
         return type(self)(**new)
 
 
@@ -146,6 +156,9 @@ class Op:
     ORDERS: ClassVar[bool] = False  # of the machine, and touches no data: it elects, arrives, waits, meets, fences ..
     ACCESSES: ClassVar[tuple[tuple[str, Access], ...]] = ()  # its fields that are touched
     REGIONS: ClassVar[tuple[str, ...]] = ()  # its fields that are blocks
+    RESULTS: ClassVar[tuple[str, ...]] = ()  # that hold values which it defines
+    OPERANDS: ClassVar[tuple[str, ...]] = ()  # that hold others
+    REFERENCES: ClassVar[tuple[str, ...]] = ()  # that hold objects
 
     span: Span | None = field(kw_only=True, default=None)
     threads: ThreadSet | None = field(kw_only=True, default=None)  # who executes it; None: not analysed or dynamic
@@ -153,14 +166,12 @@ class Op:
 
     def results(self) -> Iterator[Value]:
         """Values that the operation defines for the operations after it, or for its regions."""
-        for f in fields(self):
-            if f.name in RESULT_FIELDS:
-                yield from _values_in(getattr(self, f.name))
+        for name in self.RESULTS:
+            yield from _values_in(getattr(self, name))
 
     def operands(self) -> Iterator[Value]:
-        for f in fields(self):
-            if f.name not in RESULT_FIELDS:
-                yield from _values_in(getattr(self, f.name))
+        for name in self.OPERANDS:
+            yield from _values_in(getattr(self, name))
 
     def regions(self) -> Iterator[Block]:
         for name in self.REGIONS:
@@ -226,9 +237,8 @@ class Op:
 
     def map_operands(self, fn: Callable[[Value], Value]) -> None:
         """Replace every operand in place (results and regions are untouched)."""
-        for f in fields(self):
-            if f.name not in RESULT_FIELDS and f.name not in ("threads", "rule"):
-                setattr(self, f.name, _map_in(getattr(self, f.name), fn))
+        for name in self.OPERANDS:
+            setattr(self, name, _map_in(getattr(self, name), fn))
 
 
 _OpT = TypeVar("_OpT", bound=type[Op])
@@ -253,6 +263,10 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
             _check_kind(name, f.name, hint)
         made.ACCESSES = tuple(touched)
         made.REGIONS = tuple(f.name for f in fields(made) if Block in (hints[f.name], *get_args(hints[f.name])))
+        made.RESULTS = tuple(f.name for f in fields(made) if f.name in RESULT_FIELDS)
+        holders = [f.name for f in fields(made) if _holds(hints[f.name], Value, Composite)]
+        made.OPERANDS = tuple(n for n in holders if n not in RESULT_FIELDS)
+        made.REFERENCES = tuple(f.name for f in fields(made) if _holds(hints[f.name], Object, Composite))
         made.ORDERS = made.__dict__.get("ORDERS", vocabulary == "hw" and not touched and not made.REGISTERS)
         made.ORDINARY |= pure or made.CONTROL in ("loop", "branch", "exit")
         made.EXPRESSION = pure or ("result" in hints and {access for _, access in touched} == {"read"})
@@ -262,6 +276,11 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
         return typing.cast(_OpT, made)
 
     return decorate
+
+
+def _holds(hint: Any, *kinds: type) -> bool:
+    """Whether a field of this kind may hold one of those."""
+    return any(_holds(arg, *kinds) for arg in get_args(hint)) or (isinstance(hint, type) and issubclass(hint, kinds))
 
 
 def _check_kind(op: str, name: str, hint: Any) -> None:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import fields
 from typing import Any, Literal
 
 from croq.diagnostics import Diagnostic, InternalError, make
 from croq.functions import FUNCTIONS
 from croq.ir import hw, machine, scalar
-from croq.ir.core import Block, Composite, Object, Op, Value
+from croq.ir.core import Block, Composite, Object, Op, Value, names
 from croq.ir.dispatch import Rules
 from croq.ir.facts import LOWERED, Fact
 from croq.ir.notation import KEYWORDS, op_fields
@@ -138,8 +137,8 @@ class _Checker:
 
 
 def _objects_in(op: Op) -> Iterator[Object]:
-    for f in fields(op):
-        yield from _objects_of(getattr(op, f.name))
+    for name in op.REFERENCES:
+        yield from _objects_of(getattr(op, name))
 
 
 def _objects_of(item: Any) -> Iterator[Object]:
@@ -149,8 +148,8 @@ def _objects_of(item: Any) -> Iterator[Object]:
         for part in item:
             yield from _objects_of(part)
     elif isinstance(item, Composite):
-        for f in fields(item):  # type: ignore[arg-type]
-            yield from _objects_of(getattr(item, f.name))
+        for name in names(type(item)):
+            yield from _objects_of(getattr(item, name))
 
 
 # ----------------------------------------------------------------------------------------------------------- types

@@ -58,7 +58,7 @@ def traits() -> str:
     """Each trait with its meaning, as it stands at its declaration, and the operations that have it, by its values."""
     lines = ["```"]
     for name, meaning in TRAIT.findall(inspect.getsource(Op)):
-        if name in ("NOUN", "VOCABULARY", "ACCESSES", "REGIONS"):
+        if name in ("NOUN", "VOCABULARY", "ACCESSES", "REGIONS", "RESULTS", "OPERANDS", "REFERENCES"):
             continue
         found: dict[object, list[str]] = {}
         for cls in classes():
