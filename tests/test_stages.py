@@ -57,6 +57,13 @@ def test_modules_that_passes_may_change_are_made_anew():
     assert stages.written("flash_atten").known_threads
 
 
+def test_the_time_of_a_stage_is_that_of_its_first_making():
+    stages = Stages(load("v1"))
+    assert stages.tile_ir
+    first = dict(stages.seconds)
+    assert stages.written("flash_atten").known_threads and stages.seconds == first
+
+
 def test_the_first_stage_that_fails_says_all_that_it_found():
     stages = Stages(load("__co__ void k(global f32 [N] x) { y = z; w = q; }"))
     with pytest.raises(CompileError) as caught:

@@ -24,90 +24,18 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _NO_RESULT = frozenset(
-    [
-        "bar",
-        "barrier",
-        "nanosleep",
-        "setmaxnreg",
-        "bra",
-        "brx",
-        "exit",
-        "ret",
-        "call",
-        "trap",
-        "fence",
-        "membar",
-        "st",
-        "red",
-        "prefetch",
-        "prefetchu",
-        "griddepcontrol",
-        "brkpt",
-        "pmevent",
-        "discard",
-        "applypriority",
-    ]
+    """
+    bar barrier nanosleep setmaxnreg bra brx exit ret call trap fence membar st red prefetch prefetchu
+    griddepcontrol brkpt pmevent discard applypriority
+    """.split()
 )
 # What only computes: a missing value makes the result a missing value.
 _PURE = frozenset(
-    [
-        "mov",
-        "add",
-        "sub",
-        "mul",
-        "mad",
-        "fma",
-        "div",
-        "rem",
-        "abs",
-        "neg",
-        "min",
-        "max",
-        "sad",
-        "and",
-        "or",
-        "xor",
-        "not",
-        "cnot",
-        "shl",
-        "shr",
-        "shf",
-        "bfe",
-        "bfi",
-        "bfind",
-        "brev",
-        "clz",
-        "popc",
-        "prmt",
-        "lop3",
-        "set",
-        "setp",
-        "selp",
-        "slct",
-        "testp",
-        "copysign",
-        "cvt",
-        "cvta",
-        "rcp",
-        "sqrt",
-        "rsqrt",
-        "sin",
-        "cos",
-        "lg2",
-        "ex2",
-        "tanh",
-        "mul24",
-        "mad24",
-        "dp4a",
-        "dp2a",
-        "addc",
-        "subc",
-        "madc",
-        "fns",
-        "szext",
-        "bmsk",
-        "isspacep",
-    ]
+    """
+    mov add sub mul mad fma div rem abs neg min max sad and or xor not cnot shl shr shf bfe bfi bfind brev clz
+    popc prmt lop3 set setp selp slct testp copysign cvt cvta rcp sqrt rsqrt sin cos lg2 ex2 tanh mul24 mad24
+    dp4a dp2a addc subc madc fns szext bmsk isspacep
+    """.split()
 )
 _ENDS_PATH = frozenset({"exit", "ret", "trap", "brx", "bra"})
 
@@ -161,7 +89,11 @@ class Undefined:
 
 
 class _Flow:
-    """Which registers may hold nothing, forward over all paths; sets of registers are the bits of integers."""
+    """Which registers may hold nothing, forward over all paths; sets of registers are the bits of integers.
+
+    An engine of its own: the one of the passes (croq/passes/analysis/flow.py) goes by the structure of the IR's blocks,
+    PTX has labels and branches to anywhere; and who judges the compiler's work imports nothing of it.
+    """
 
     def __init__(self, function: Function) -> None:
         self.body = function.body
