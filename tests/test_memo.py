@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def compiled(source: str, **settings: object) -> Stages:
+def compiled(source: str, **settings: Any) -> Stages:
     return compile_file(load(source), Settings.of(**settings))
 
 

@@ -136,9 +136,9 @@ def _subject(name: str, kernel: Any, own: Iterable[tuple[Mapping[str, Any], bool
         kinds = (True, False) if sizes == 0 else (True,)
         drawn = [(agreement.arguments(kernel, symbols, memory, integers), integers) for integers in kinds]
         named = [({p.name: v for p, v in zip(kernel.params, vs, strict=True)}, integers) for vs, integers in drawn]
-        made = [_given(kernel, arguments, integers) for arguments, integers in named]
-        given += [one for one in made if one is not None]
-        sizes += made[0] is not None
+        drawn_here = [_given(kernel, arguments, integers) for arguments, integers in named]
+        given += [one for one in drawn_here if one is not None]
+        sizes += drawn_here[0] is not None
         if sizes == agreement.SIZES:
             break
     return Subject(name, kernel, given)

@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--no-ptx", action="store_true", help="record nothing of the PTX's execution")
     parser.add_argument("--work-from", type=int, help=argparse.SUPPRESS)  # makes this process the worker
     options = parser.parse_args()
-    found = [*harness.cases(), *tile_cases(options.tiles_from, options.tiles)]
+    found: list[harness.Case | TileCase] = [*harness.cases(), *tile_cases(options.tiles_from, options.tiles)]
     cases = [case for case in found if options.only in case.id]
     if options.build is not None:
         return build(options.build, cases, ptx=not options.no_ptx)
@@ -114,7 +114,7 @@ def _record(folder: Path, case: Case, kernel: Any) -> int:
         np.savez_compressed(
             folder / f"{case.id}.{number}.npz",
             exact=np.array(INEXACT.search(kernel.ptx) is None),
-            **{name: np.atleast_1d(arrays[name]).view(np.uint8) for name in run.want},
+            **{name: np.atleast_1d(arrays[name]).view(np.uint8) for name in run.want},  # type: ignore[arg-type]
         )
     return len(case.sizes)
 

@@ -299,17 +299,18 @@ def operands(kind: str) -> np.ndarray:
     """Every kind of bit pattern: uniform ones, short ones (ties), numbers near one, whole numbers, the edges."""
     dtype = _C[kind][2]
     size = np.dtype(dtype).itemsize
-    bits = RNG.integers(0, 256, COUNT * size, dtype=np.uint8).view(f"u{size}")
+    bits: np.ndarray[Any, Any] = RNG.integers(0, 256, COUNT * size, dtype=np.uint8).view(f"u{size}")
     if kind in INTEGERS:
         shift = RNG.integers(0, size * 8, COUNT).astype(bits.dtype)
-        return (bits >> shift).view(dtype)
+        shifted: np.ndarray[Any, Any] = bits >> shift
+        return shifted.view(dtype)
     values = bits.view(dtype).copy()
     with np.errstate(all="ignore"):
         values[: COUNT // 4] = (RNG.standard_normal(COUNT // 4) * 8).astype(dtype)
         values[COUNT // 4 : COUNT // 2] = (RNG.integers(-3000, 3000, COUNT // 4) / 2).astype(dtype)
     precision = FORMATS[kind].precision
     keep = RNG.integers(0, max(precision - 1, 1), COUNT).astype(bits.dtype)
-    short = values.view(bits.dtype) >> keep << keep
+    short: np.ndarray[Any, Any] = values.view(bits.dtype) >> keep << keep
     short[::2] = values.view(bits.dtype)[::2]
     return short.view(dtype)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def _compiled(made: Sequence[Any], texts: dict[int, str]) -> tuple[Any, list[int
     return None, []
 
 
-def _simulated(kernel: Any, values: dict[str, Any], count: int, level: str) -> dict[str, Any]:
+def _simulated(kernel: Any, values: dict[str, Any], count: int, level: Literal["ir", "ptx"]) -> dict[str, Any]:
     results = programs.results(count)
     croq.simulate(kernel, *values.values(), *results.values(), level=level)
     return results

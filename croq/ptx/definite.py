@@ -23,20 +23,18 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_NO_RESULT = frozenset(
-    """
-    bar barrier nanosleep setmaxnreg bra brx exit ret call trap fence membar st red prefetch prefetchu
-    griddepcontrol brkpt pmevent discard applypriority
-    """.split()
-)
+_NO_RESULT = frozenset({
+    "bar", "barrier", "nanosleep", "setmaxnreg", "bra", "brx", "exit", "ret", "call", "trap", "fence", "membar",
+    "st", "red", "prefetch", "prefetchu", "griddepcontrol", "brkpt", "pmevent", "discard", "applypriority",
+})  # fmt: skip
 # What only computes: a missing value makes the result a missing value.
-_PURE = frozenset(
-    """
-    mov add sub mul mad fma div rem abs neg min max sad and or xor not cnot shl shr shf bfe bfi bfind brev clz
-    popc prmt lop3 set setp selp slct testp copysign cvt cvta rcp sqrt rsqrt sin cos lg2 ex2 tanh mul24 mad24
-    dp4a dp2a addc subc madc fns szext bmsk isspacep
-    """.split()
-)
+_PURE = frozenset({
+    "mov", "add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "sad", "and", "or",
+    "xor", "not", "cnot", "shl", "shr", "shf", "bfe", "bfi", "bfind", "brev", "clz", "popc", "prmt", "lop3",
+    "set", "setp", "selp", "slct", "testp", "copysign", "cvt", "cvta", "rcp", "sqrt", "rsqrt", "sin", "cos",
+    "lg2", "ex2", "tanh", "mul24", "mad24", "dp4a", "dp2a", "addc", "subc", "madc", "fns", "szext", "bmsk",
+    "isspacep",
+})  # fmt: skip
 _ENDS_PATH = frozenset({"exit", "ret", "trap", "brx", "bra"})
 
 

@@ -37,6 +37,7 @@ def test_others_are_refused_with_the_rule_and_where_the_values_come_from(sizes, 
     with pytest.raises(croq.LaunchError) as caught:
         simulate('assert(N == M && n % 4 == 0, "together");', *sizes)
     (fault,) = caught.value.diagnostics
+    assert fault.span is not None
     assert fault.code == "E-4071" and fault.span.line == 2 and rule in fault.message
     assert any(origin in note for note in fault.notes) and "together" in fault.notes
 
@@ -51,8 +52,9 @@ def test_others_are_refused_with_the_rule_and_where_the_values_come_from(sizes, 
     ],
 )
 def test_what_cannot_be_asserted(assertion, code) -> None:
-    found = croq.check(text(assertion))
-    assert [d.code for d in found] == [code] and found[0].span.line == 2
+    (found,) = croq.check(text(assertion))
+    assert found.span is not None
+    assert (found.code, found.span.line) == (code, 2)
 
 
 def test_inside_a_kernel_it_is_not_supported_yet() -> None:

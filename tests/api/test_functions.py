@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_its_cost_names_pipes(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_vectors_keep_their_type_and_lanes_do_not_matter(name: str, dtype: type) -> None:
     row = FUNCTIONS[name]
-    values = np.linspace(0.25, 3, 32).astype(dtype)
+    values: np.ndarray[Any, Any] = np.linspace(0.25, 3, 32).astype(dtype)
     found = row.vector(*[values] * row.arity)
     assert found.dtype == dtype and found.shape == values.shape
     assert row.vector(*[values[5]] * row.arity) == found[5]

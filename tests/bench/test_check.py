@@ -53,6 +53,7 @@ def test_one_wrong_element_is_found_and_placed(solved):
     solved.o[1, 129, 0, 7] += 1
     report = check_attention(solved)
     assert not report.ok and report.outside_rule == 1
+    assert report.worst is not None
     assert (report.worst.batch, report.worst.row, report.worst.head, report.worst.column) == (1, 129, 0, 7)
     assert "[1, 129, 0, 7]" in report.describe()
     with pytest.raises(WrongResult, match="E-4160"):

@@ -44,8 +44,8 @@ def test_only_the_chosen_slabs_are_computed():
     where = {(1, 2): [0, 31], (0, 1): [5]}
     parts = list(attention_reference(q, k, v, where, causal=True))
     assert [(part.slab, part.rows) for part in parts] == [((1, 2), (0, 31)), ((0, 1), (5,))]
-    wide = [widen(a[1, :, 2]) for a in (q, k, v)]
-    np.testing.assert_allclose(parts[0].values, _plain(*wide, True, 0.5)[[0, 31]], rtol=1e-12)
+    wide_q, wide_k, wide_v = (widen(a[1, :, 2]) for a in (q, k, v))
+    np.testing.assert_allclose(parts[0].values, _plain(wide_q, wide_k, wide_v, True, 0.5)[[0, 31]], rtol=1e-12)
 
 
 def test_no_rows_give_no_values():

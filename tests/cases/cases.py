@@ -6,6 +6,8 @@ Inputs are drawn uniform in [-1, 1] unless `range` says otherwise, then rounded 
 reference gets the rounded values. A tail case binds sizes that are no multiple of the tile.
 """
 
+from typing import Any
+
 import numpy as np
 
 
@@ -16,7 +18,7 @@ def _attention(q, k, v, scale):
     return np.einsum("bhij,bjhd->bihd", p / p.sum(-1, keepdims=True), v)
 
 
-CASES = [
+CASES: list[dict[str, Any]] = [
     dict(
         file="saxpy.co",
         kernel="saxpy",

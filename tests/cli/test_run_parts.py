@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -28,9 +29,9 @@ class FakeKernel:
         return [{"grid": list(self.grid)}]
 
 
-PLAIN = FakeKernel(tuple(P(name) for name in "QKVO"), ("cdiv(S, 64)", "H", "B"))
+PLAIN: Any = FakeKernel(tuple(P(name) for name in "QKVO"), ("cdiv(S, 64)", "H", "B"))
 LISTS = (P("tasks", "s32", ("T",)), P("offsets", "s32", (133,)))
-PERSISTENT = FakeKernel((*PLAIN.params, *LISTS), ("132",))
+PERSISTENT: Any = FakeKernel((*PLAIN.params, *LISTS), ("132",))
 
 
 def test_the_query_tile_comes_from_the_grid_of_the_plan():

@@ -26,34 +26,45 @@ def store(tmp_path: Path) -> CubinCache:
     return CubinCache(tmp_path / "cache")
 
 
+def place(store: CubinCache) -> Path:
+    assert store.store.place is not None
+    return store.store.place
+
+
+def entry(store: CubinCache, key: str = "key") -> Path:
+    path = store.store.path(key)
+    assert path is not None
+    return path
+
+
 def test_an_entry_comes_back_whole(store: CubinCache) -> None:
     assert store.get("key") is None
     assert store.put("key", ENTRY)
     found = store.get("key")
     assert found is not None
     assert (found.cubin, found.log, found.ptx) == (ENTRY.cubin, ENTRY.log, None)
-    assert [p.name for p in store.store.place.iterdir()] == ["key.croqbin"]  # no temporary file stays
+    assert [p.name for p in place(store).iterdir()] == ["key.croqbin"]  # no temporary file stays
 
 
 @pytest.mark.parametrize("damage", [b"", b"\n", b"other", sha256(b"").digest(), sha256(b"{}\n").digest() + b"{}\n"])
 def test_a_replaced_file_is_no_entry(store: CubinCache, damage: bytes) -> None:
     store.put("key", ENTRY)
-    store.store.path("key").write_bytes(damage)
+    entry(store).write_bytes(damage)
     assert store.get("key") is None
 
 
 @pytest.mark.parametrize("place", [0, 20, 50, -1])
 def test_one_flipped_bit_is_noticed(store: CubinCache, place: int) -> None:
     store.put("key", ENTRY)
-    data = bytearray(store.store.path("key").read_bytes())
+    data = bytearray(entry(store).read_bytes())
     data[place] ^= 1
-    store.store.path("key").write_bytes(data)
+    entry(store).write_bytes(data)
     assert store.get("key") is None
 
 
 def test_a_truncated_entry_is_noticed(store: CubinCache) -> None:
     store.put("key", ENTRY)
-    store.store.path("key").write_bytes(store.store.path("key").read_bytes()[:-3])
+    entry(store).write_bytes(entry(store).read_bytes()[:-3])
     assert store.get("key") is None
 
 
@@ -68,7 +79,7 @@ def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
     store = CubinCache(tmp_path, size_limit=10_000)
     for i in range(5):
         store.put(f"key{i}", Compiled(bytes(3000), ""))
-        os.utime(store.store.path(f"key{i}"), (i, i))
+        os.utime(entry(store, f"key{i}"), (i, i))
     store.put("new", Compiled(bytes(3000), ""))
     assert store.get("new") is not None
     assert store.get("key0") is None
@@ -130,7 +141,7 @@ def test_the_compiler_is_asked_where_it_is_no_wheel(monkeypatch: pytest.MonkeyPa
 @pytest.mark.nvrtc
 def test_a_damaged_entry_is_rebuilt(store: CubinCache) -> None:
     first = compile_cached(KERNEL, cache=store)
-    (path,) = store.store.place.iterdir()
+    (path,) = place(store).iterdir()
     path.write_bytes(b"damaged")
     assert compile_cached(KERNEL, cache=store).cubin == first.cubin
     assert path.read_bytes() != b"damaged"
@@ -146,7 +157,7 @@ def _hammer(folder: Path, worker: int) -> int:
         whole = found is not None and found.cubin == bytes([int(found.log)]) * 20_000
         wrong += not whole
         if i % 10 == worker:
-            store.store.path("shared").write_bytes(b"damaged by another program")
+            entry(store, "shared").write_bytes(b"damaged by another program")
             store.put("shared", Compiled(bytes([worker]) * 20_000, str(worker)))
     return wrong
 

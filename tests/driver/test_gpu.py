@@ -146,13 +146,15 @@ def test_descriptors_by_results(width: int, a_major: Major, b_major: Major) -> N
     b = random.integers(-4, 5, (k, n)).astype(ml_dtypes.bfloat16)
     a_host = np.ascontiguousarray(a if a_major == "k" else a.T)
     b_host = np.ascontiguousarray(b.T if b_major == "k" else b)
-    tiles = [Tile(*a_host.shape, width, a_major), Tile(*b_host.shape, width, b_major)]
+    tiles = [Tile(h.shape[0], h.shape[1], width, major) for h, major in ((a_host, a_major), (b_host, b_major))]
     source = matmul_kernel(op, *tiles)
     on_device = [DeviceArray.from_numpy(host) for host in (a_host, b_host)]
     swizzle = 0 if width == 16 else width
     maps = [tensor_map(array, tile.box, swizzle) for array, tile in zip(on_device, tiles, strict=True)]
     out = DeviceArray.from_numpy(np.full((m, n), np.nan, dtype=np.float32))
-    shared = SHARED_BASE + sum(-(-tile_bytes(*h.shape, 2, width) // 1024) * 1024 for h in (a_host, b_host))
+    shared = SHARED_BASE + sum(
+        -(-tile_bytes(h.shape[0], h.shape[1], 2, width) // 1024) * 1024 for h in (a_host, b_host)
+    )
     kernel = Module(compile_cuda(source).cubin).kernel("mm")
     kernel.launch((1, 1, 1), (128, 1, 1), shared, None, [*maps, pointer(out.pointer)])
     expected = a.astype(np.float32) @ b.astype(np.float32)

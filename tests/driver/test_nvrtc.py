@@ -101,7 +101,7 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         raise ModuleNotFoundError(f"No module named '{name}'")
 
     bindings.nvrtc.cache_clear()
-    monkeypatch.setattr(bindings.importlib, "import_module", absent)
+    monkeypatch.setattr("croq.driver.bindings.importlib.import_module", absent)
     with pytest.raises(EnvironmentFault) as caught:
         bindings.nvrtc()
     assert caught.value.diagnostics[0].code == "E-3001"
@@ -110,8 +110,8 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_missing_disassembler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disassemble.shutil, "which", lambda name: None)
-    monkeypatch.setattr(disassemble.sysconfig, "get_paths", lambda: {"purelib": "/nowhere"})
+    monkeypatch.setattr("croq.driver.disassemble.shutil.which", lambda name: None)
+    monkeypatch.setattr("croq.driver.disassemble.sysconfig.get_paths", lambda: {"purelib": "/nowhere"})
     with pytest.raises(EnvironmentFault) as caught:
         disassemble.sass(b"")
     assert caught.value.diagnostics[0].code == "E-3004"

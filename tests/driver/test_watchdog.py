@@ -293,7 +293,7 @@ class Driver:
     def synchronize(self, stream: object = None) -> None:
         if self.report:
             pointer = int.from_bytes(self.variable.raw, "little")
-            (ctypes.c_uint64 * len(self.report)).from_address(pointer)[:] = self.report
+            (ctypes.c_uint64 * len(self.report)).from_address(pointer)[:] = [*self.report]
         errors.check((self.ends,), "cuCtxSynchronize")
 
 

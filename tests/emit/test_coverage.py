@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from croq.emit import emit_cuda
-from croq.emit.kernel import ops
+from croq.emit import emit_cuda, ops
 from croq.emit.registry import expression, statement
 from croq.emit.templating import TEMPLATES
 from tests.emit.samples import SAMPLES, kernel

@@ -9,7 +9,7 @@ import pytest
 
 from croq.diagnostics import InternalError
 from croq.ir.core import REGISTRY, Op, Vocabulary, operation
-from croq.ir.dispatch import CONSUMERS, Rules
+from croq.ir.dispatch import CONSUMERS
 
 for module in (
     "emit.kernel",
@@ -98,7 +98,7 @@ def test_forgotten_scalar_operation_is_named_by_all() -> None:
 
 
 def test_who_needs_a_rule_fails_by_the_name_of_what_it_lacks(scratch: type[Op]) -> None:
-    rules: Rules[str] = next(rules for rules in CONSUMERS if rules.consumer == "timelines")  # type: ignore[assignment]
+    rules = next(rules for rules in CONSUMERS if rules.consumer == "timelines")
     with pytest.raises(InternalError, match=r"timelines: no rule for the operation `test\.forgotten`"):
         rules[scratch()]
 

@@ -80,8 +80,8 @@ def test_events_are_fed_by_arrivals_and_bytes_and_awaited_by_waits() -> None:
     load = hw.BulkTensorLoad(MAP, (ZERO, ZERO), SHARED, Start(), EVENT, None, None)
     for op in (load, hw.MbarrierArrive(EVENT, None), hw.MbarrierExpectTx(EVENT, None, 64)):
         assert (op.feeds, op.awaits) == ((EVENT,), ())
-    for op in (hw.MbarrierWait(EVENT, None, ZERO), hw.NamedBarrierSync(1, 64, EVENT)):
-        assert (op.feeds, op.awaits) == ((), (EVENT,))
+    for waiting in (hw.MbarrierWait(EVENT, None, ZERO), hw.NamedBarrierSync(1, 64, EVENT)):
+        assert (waiting.feeds, waiting.awaits) == ((), (EVENT,))
     assert hw.MbarrierInit(EVENT, 1).feeds == ()
 
 

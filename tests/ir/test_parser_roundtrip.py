@@ -70,7 +70,7 @@ class Fill:
         op = cls(
             **made, span=SPAN if self.rich else None, threads=ThreadSet(((0, 32), (64, 96))) if self.rich else None
         )
-        if cls is croq.ir.scalar.While:
+        if isinstance(op, croq.ir.scalar.While):
             inner = croq.ir.scalar.Const(True, Value("bool"))
             op.head, op.condition = Block([inner]), inner.result
         return op

@@ -68,7 +68,7 @@ def test_the_simulator_rounds_once_where_the_program_is_fused(body, expected) ->
 
 def test_fma_rounds_once_next_to_the_middle_of_two_floats() -> None:
     """Where the sum in f64 falls on the middle of two f32, rounding it again would go the wrong way."""
-    a, b, c = np.float32(2**23 + 1), np.float32(1 + 2.0**-23), np.float32([2.0**-60, -(2.0**-60), 0.0])
+    a, b, c = np.float32(2**23 + 1), np.float32(1 + 2.0**-23), np.array([2.0**-60, -(2.0**-60), 0.0], np.float32)
     exact = [Fraction(float(a)) * Fraction(float(b)) + Fraction(float(x)) for x in c]
     low = np.float32(2**23 + 2)
     want = [low if abs(e - int(low)) < abs(e - int(low) - 1) else low + 1 for e in exact]

@@ -281,4 +281,5 @@ def mn_parts(a: Array, b: Array, T: int, STEP: int, COUNT: int) -> Outputs:
 
 def m_parts(a: Array, b: Array, b_t: Array, M: int, ALONG_K: int) -> Outputs:
     right = b_t.T if ALONG_K else b
-    return {"c": sum(a[24 * n + 24 : 24 * n + 72, 64 : 64 + M].T @ right[48 * n : 48 * n + 48] for n in range(3))}
+    parts = [a[24 * n + 24 : 24 * n + 72, 64 : 64 + M].T @ right[48 * n : 48 * n + 48] for n in range(3)]
+    return {"c": parts[0] + parts[1] + parts[2]}

@@ -23,7 +23,7 @@ def program(parameters: str, body: str) -> str:
     )
 
 
-def results(text: str, level: str, *arrays: Array) -> tuple[Array, ...]:
+def results(text: str, level: Any, *arrays: Array) -> tuple[Array, ...]:
     croq.simulate(croq.compile(text), *arrays, level=level)
     return arrays
 
@@ -155,6 +155,7 @@ def test_the_remedy_for_an_immutable_name_says_which_words_make_variables() -> N
     with pytest.raises(CompileError) as caught:
         croq.compile(program("global s32 [N] x, global s32 [N] y", "int o = 0; o = 1; y.at(t) = o;"))
     (found,) = caught.value.diagnostics
+    assert found.hint is not None
     assert found.code == "E-310" and "mutable int o" in found.hint and "u32" in found.hint
 
 

@@ -10,9 +10,10 @@ import random
 import time
 from collections import Counter
 
+from croq.verify import Options
 from tests.random_pipelines.pipeline_plans import draw
 from tests.random_pipelines.pipeline_text import render
-from tests.random_pipelines.pipeline_trials import Options, broken_ways, caught_by, try_program
+from tests.random_pipelines.pipeline_trials import broken_ways, caught_by, try_program
 
 
 def main() -> int:

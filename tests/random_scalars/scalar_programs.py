@@ -55,11 +55,11 @@ def literal(value: Any, type: str) -> str | None:
         if number == -(2**63):
             return "__to<s64>(-9223372036854775807 - 1)"
         return f"__to<{type}>({number}{'u' if type[0] == 'u' else ''})"
-    number = float(value)
-    if math.isnan(number):
+    real = float(value)
+    if math.isnan(real):
         return None
-    text = "inf" if math.isinf(number) else repr(abs(number)) + ("" if type == "f64" else "f")
-    return f"__to<{type}>({'-' if math.copysign(1, number) < 0 else ''}{text})"
+    text = "inf" if math.isinf(real) else repr(abs(real)) + ("" if type == "f64" else "f")
+    return f"__to<{type}>({'-' if math.copysign(1, real) < 0 else ''}{text})"
 
 
 class _Maker:

@@ -86,11 +86,11 @@ def _operand(
 ) -> _Operand:
     k, k_tiles, k_step = along_k
     mn_tiles = rng.choice((1, 1, 2, 3))
-    along_k = (k_tiles - 1) * k_step + k
-    while mn_tiles > 1 and mn * mn_tiles * along_k * BYTES[element] > MOST_SHARED:
+    length = (k_tiles - 1) * k_step + k
+    while mn_tiles > 1 and mn * mn_tiles * length * BYTES[element] > MOST_SHARED:
         mn_tiles -= 1
-    row = (mn * mn_tiles if transposed else along_k) * BYTES[element]
-    slots = rng.choice((1, 1, 2)) if mn * mn_tiles * along_k * BYTES[element] <= MOST_SHARED // 2 else 1
+    row = (mn * mn_tiles if transposed else length) * BYTES[element]
+    slots = rng.choice((1, 1, 2)) if mn * mn_tiles * length * BYTES[element] <= MOST_SHARED // 2 else 1
     engine = rng.choice(("dma.copy", "dma.copy", "tma.load"))
     move = engine + swizzle_text(rng, row)
     return _Operand(name, mn, k, mn_tiles, k_tiles, rng.randrange(mn_tiles), k_step, transposed, slots,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import croq
 from tests.random_tiles.tile_copy import draw_copy
@@ -43,7 +44,7 @@ def try_sample(family: str, seed: int, *, ptx: bool = True, schedule: str = "eag
     return Trial(sample, wrong=wrong)
 
 
-def _differing(sample: Sample, lowered: dict, emitted: dict) -> str | None:  # type: ignore[type-arg]
+def _differing(sample: Sample, lowered: dict[str, Any], emitted: dict[str, Any]) -> str | None:
     for name in sample.arrays:
         if lowered[name].tobytes() != emitted[name].tobytes():
             return f"`{name}` of the PTX is not that of the lowered program in every bit"

@@ -132,7 +132,7 @@ def _primed_by_hand() -> None:
 
 def elementwise(name: str, x: np.ndarray[Any, Any], dtype: type, count: int = 1) -> list[list[Any]]:
     """What the program makes of `x`, in as many outputs as it has."""
-    made = [np.zeros(len(x), dtype=dtype) for _ in range(count)]
+    made: list[np.ndarray[Any, Any]] = [np.zeros(len(x), dtype=dtype) for _ in range(count)]
     simulated(name, x, *made)
     return [array.tolist() for array in made]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ class Subject:
         """Run it under `count` schedules with the race detector on."""
         kernels = self.compile()
 
-        def simulate(schedule: str, arrays: Arrays) -> None:
+        def simulate(schedule: str, arrays: Mapping[str, np.ndarray]) -> None:
             for kernel in kernels:
                 own = {p.name: arrays[p.name] for p in kernel.params if p.shape is not None}
                 scalars = {p.name: self.scalars[p.name] for p in kernel.params if p.shape is None}

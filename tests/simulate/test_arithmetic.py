@@ -90,6 +90,7 @@ def test_tf32_rounds_ties_away():
 @pytest.mark.parametrize("fn", FUNCTIONS)
 def test_math_keeps_the_type_and_the_shape(fn):
     function, arity = arithmetic.math(fn, "f32", "f32"), FUNCTIONS[fn].arity
+    assert function is not None
     vector = function(*[np.full(32, 0.7, np.float32)] * arity)
     assert vector.dtype == np.float32
     assert vector.shape == (32,)

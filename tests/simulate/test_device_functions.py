@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from croq import services, simulate
+from croq import services
 from croq.diagnostics import CompileError, EnvironmentFault, make
-from croq.simulate import SimulationFault
+from croq.simulate import SimulationFault, run
 
 pytestmark = pytest.mark.nvrtc
 
@@ -28,7 +28,7 @@ def called(lower):
     def call(text, x=None, kind="f32", body="y.at(t) = call f(x.at(t));"):
         data = np.arange(32) if x is None else x
         arrays = {name: np.array(data, {"f32": np.float32, "s32": np.int32}[kind]) for name in ("x", "y")}
-        simulate.run(lower(PROGRAM.format(text=text, kind=kind, body=body)), arrays, races=True)
+        run(lower(PROGRAM.format(text=text, kind=kind, body=body)), arrays, races=True)
         return arrays["y"]
 
     return call

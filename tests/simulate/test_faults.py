@@ -5,8 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from croq import simulate
-from croq.simulate import SimulationFault
+from croq.simulate import SimulationFault, run
 
 SCHEDULES = ["eager", "lazy", "random:3"]
 EVENT = "  event @e slots=2, array=true, lowering=mbarrier, offset=0, triggers={0..32}\n"
@@ -37,7 +36,7 @@ def x():
 
 def fault_of(kernel, arrays=None, schedule="eager", **options):
     with pytest.raises(SimulationFault) as fault:
-        simulate.run(kernel, arrays or {}, schedule=schedule, **options)
+        run(kernel, arrays or {}, schedule=schedule, **options)
     (diagnostic,) = fault.value.diagnostics
     assert any(f"schedule `{schedule}`" in note for note in diagnostic.notes) or diagnostic.code.startswith("E-503")
     return diagnostic
@@ -135,7 +134,7 @@ def test_a_loop_that_waits_for_another_warp_of_the_block(spinning, schedule):
     """The last warp lets the others wait for a while, then writes."""
     late = "if (t >= 32) { foreach {k} in [3000] { cell.at(32 + t % 32) = k; } cell.at(t - 32) = 1; }"
     arrays = {"flag": np.zeros(64, np.int32), "y": np.zeros(64, np.int32)}
-    simulate.run(spinning("cell.at(t % 32) == 0", late), arrays, schedule=schedule, races=False)
+    run(spinning("cell.at(t % 32) == 0", late), arrays, schedule=schedule, races=False)
     assert (arrays["y"][32:] == 0).all()
 
 
@@ -150,7 +149,7 @@ def test_index_of_a_shared_buffer(ir, index, code):
     body = f"  %i: s32 = const {index}\n  %v: bf16 = load_element @t[0:64, 0:64], (%i, %i)\n"
     kernel = ir(TILE, body, shared=9216)
     if code is None:
-        simulate.run(kernel, {})
+        run(kernel, {})
     else:
         assert fault_of(kernel).code == code
 
@@ -160,7 +159,7 @@ def test_index_of_a_parameter_counts_only_where_lanes_are_active(ir):
     store = "store_element @x[0:100], (%t), %v\n"
     head = "  %t: s32 = thread_index\n  %v: f32 = const 1.0\n  %n: s32 = const 100\n  %in: bool = binary lt, %t, %n\n"
     data = {"x": np.zeros(100, np.float32)}
-    simulate.run(ir(objects, head + f"  if %in then {{\n    {store}  }}\n"), data)
+    run(ir(objects, head + f"  if %in then {{\n    {store}  }}\n"), data)
     assert (data["x"] == 1).all()
     found = fault_of(ir(objects, head + f"  {store}"), data)
     assert found.code == "E-5013"
@@ -240,7 +239,7 @@ def test_mma_on_a_row_major_tile(ir):
     plain = TILE.replace("swizzle=128, ", "")
     kernel = ir(plain + BIG + ACC, f"  wgmma.fence (@acc)\n  {MMA}", shared=9216 + 16384)
     with pytest.raises(SimulationFault) as fault:
-        simulate.run(kernel, {})
+        run(kernel, {})
     assert fault.value.diagnostics[0].code == "E-5024"
 
 
@@ -297,7 +296,7 @@ def test_swizzle_of_map_and_buffer_differ(ir):
     body = "  %z: s32 = const 0\n  bulk_tensor.store @m, (%z, %z), @t[0:64, 0:64], start()\n"
     kernel = ir(LOAD_MAP + TILE.replace("swizzle=128", "swizzle=64"), body, shared=9216)
     with pytest.raises(SimulationFault) as fault:
-        simulate.run(kernel, x())
+        run(kernel, x())
     assert fault.value.diagnostics[0].code == "E-5024"
 
 
@@ -308,7 +307,7 @@ def test_named_barrier_by_part_of_a_warp(ir):
 
 def test_division_by_zero_counts_only_where_lanes_are_active(ir):
     head = "  %t: s32 = thread_index\n  %zero: s32 = const 0\n  %some: bool = binary gt, %t, %zero\n"
-    simulate.run(ir("", head + "  if %some then {\n    %q: s32 = binary div, %t, %t\n  }\n"), {})
+    run(ir("", head + "  if %some then {\n    %q: s32 = binary div, %t, %t\n  }\n"), {})
     assert fault_of(ir("", head + "  %q: s32 = binary mod, %t, %t\n")).code == "E-5022"
 
 
@@ -320,7 +319,7 @@ def test_tile_at_a_place_that_differs_between_lanes(ir):
 
 def test_text_in_cpp(ir):
     with pytest.raises(SimulationFault) as fault:
-        simulate.run(ir("", '  cpp "nop();"\n'), {})
+        run(ir("", '  cpp "nop();"\n'), {})
     assert fault.value.diagnostics[0].code == "E-5030"
 
 

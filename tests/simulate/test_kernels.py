@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from croq import simulate
+from croq.simulate import run
 from croq.simulate.dtypes import DTYPES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -26,7 +26,7 @@ def _run_case(case, kernel, sizes, schedule):
             arrays[name][...] = np.nan
         else:
             inputs[name] = arrays[name].astype(np.float64)
-    report = simulate.run(kernel, arrays, scalars, schedule=schedule, races=True)
+    report = run(kernel, arrays, scalars, schedule=schedule, races=True)
     assert report.complete
     absolute, relative = case["tolerance"]
     for name, want in case["reference"](**inputs).items():
@@ -72,7 +72,7 @@ def _check_attention(arrays):
 def test_attention(lower, name, tiles, schedule):
     kernel = lower(ROOT / "kernels" / f"{name}.co")
     arrays = _attention_arrays(128 * tiles, 1)
-    simulate.run(kernel, arrays, schedule=schedule, races=True)
+    run(kernel, arrays, schedule=schedule, races=True)
     _check_attention(arrays)
 
 
@@ -83,7 +83,7 @@ def test_persistent_attention_with_device_functions(lower, schedule):
     tasks = [bm | head << 8 for head in range(2) for bm in range(2)]
     arrays["tasks"] = np.array([tasks[0], tasks[3], tasks[1], tasks[2]], np.int32)
     arrays["offsets"] = np.array([0, 3, 4], np.int32)
-    simulate.run(kernel, arrays, schedule=schedule, races=True)
+    run(kernel, arrays, schedule=schedule, races=True)
     _check_attention(arrays)
 
 
@@ -93,7 +93,7 @@ def _simulated(lower, name, arrays):
     if name == "v3":
         arrays["tasks"] = np.arange(length // 128, dtype=np.int32)
         arrays["offsets"] = np.array([0, length // 128], np.int32)
-    simulate.run(lower(ROOT / "kernels" / f"{name}.co", defines), arrays)
+    run(lower(ROOT / "kernels" / f"{name}.co", defines), arrays)
 
 
 @pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])

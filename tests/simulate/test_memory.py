@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from croq import simulate
 from croq.ir.objects import Buffer
-from croq.simulate import Watcher
+from croq.simulate import Watcher, run
 from croq.simulate.memory import Shared, SharedTile
 from croq.target import swizzle
 
@@ -15,6 +14,7 @@ from croq.target import swizzle
 def test_the_elements_of_a_tile_are_where_the_target_says(width, type_):
     buffer = Buffer("t", type_, (2, 8, 128), slots=3, swizzle=width, offset=2048, alignment=1024)
     tile = SharedTile(buffer)
+    assert tile.chunks is not None
     for row, col in [(0, 0), (3, 17), (15, 127)]:
         want = swizzle.tile_offset(row, col, 16, tile.size, width, 128)
         assert tile.index[row, col] * tile.size == want
@@ -68,7 +68,7 @@ def test_a_box_at_the_edge_is_filled_with_zeros(ir, schedule, rows, start, split
             + "    bulk_tensor.load @m, (%c, %r), @t[0:64, 64:64], start(offset=8192), @e, _, _"
         )
     kernel = ir(objects, BODY.format(loads=loads), shared=16400)
-    simulate.run(kernel, {"x": x, "y": y}, schedule=schedule)
+    run(kernel, {"x": x, "y": y}, schedule=schedule)
     want = np.zeros((64, 128), np.float16)
     for i in range(64):
         if 0 <= start + i < rows:
@@ -99,7 +99,7 @@ def test_a_store_is_clipped(ir):
     y = np.random.default_rng(0).standard_normal((64, 128)).astype(np.float16)
     for schedule in ("eager", "lazy", "random:5"):
         x = np.zeros((100, 112), np.float16)
-        simulate.run(ir(objects, body, shared=16400), {"x": x, "y": y}, schedule=schedule)
+        run(ir(objects, body, shared=16400), {"x": x, "y": y}, schedule=schedule)
         assert (x[64:] == y[:36, :112]).all()
         assert not x[:64].any()
 
@@ -130,7 +130,7 @@ def test_a_watcher_sees_accesses_and_their_order(ir):
     kernel = ir(objects, BODY.format(loads=loads), shared=16400)
     data = {"x": np.zeros((64, 128), np.float16), "y": np.zeros((64, 128), np.float16)}
     watch = Recorder()
-    simulate.run(kernel, data, watch=lambda block: watch)
+    run(kernel, data, watch=lambda block: watch)
     ((lane, source, dest),) = watch.loads
     assert lane == 0
     assert sorted(dest.at * dest.size) == list(range(0, 16384, 16))

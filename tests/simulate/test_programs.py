@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import croq
-from croq import simulate
+from croq.simulate import run as simulate
 
 SCHEDULES = ["eager", "lazy", "random:1"]
 
@@ -16,7 +16,7 @@ def check(request, lower):
 
     def run(text, arrays, want, tolerance=0.0, scalars=None):
         arrays = {name: array.copy() for name, array in arrays.items()}
-        simulate.run(lower(text), arrays, scalars, schedule=request.param, races=True)
+        simulate(lower(text), arrays, scalars, schedule=request.param, races=True)
         for name, values in want.items():
             np.testing.assert_allclose(arrays[name].astype(np.float64), values, atol=tolerance, rtol=0)
 
@@ -259,7 +259,7 @@ def test_arrays_of_any_strides(lower, extent):
     }"""
     x = np.arange(3 * extent, dtype=np.float32).reshape(3, extent).T
     y = np.zeros((extent, 6), np.float32)[:, ::2]
-    simulate.run(lower(text), {"x": x, "y": y})
+    simulate(lower(text), {"x": x, "y": y})
     assert (y == x + 1).all()
 
 
@@ -311,4 +311,5 @@ def test_a_variable_that_elements_hand_on_is_refused_at_its_line(body, line):
     with pytest.raises(croq.CroqError) as refused:
         croq.simulate(croq.compile(text), np.zeros(32, np.float32))
     found = refused.value.diagnostics[0]
+    assert found.span is not None
     assert (found.code, found.span.line) == ("E-5030", line)

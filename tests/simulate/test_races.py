@@ -4,13 +4,14 @@ In the IR texts a line marked `# fault` must be what the report points at, `# be
 """
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
-from croq import simulate
 from croq.ir.parser import parse_kernel
 from croq.simulate import SimulationFault
+from croq.simulate import run as simulate
 
 SCHEDULES = ["eager", "lazy", "random:3", "hostile:1"]
 OBJECTS = """
@@ -65,7 +66,8 @@ def marked(body, mark):
 
 def kernel(*parts, head=HEAD, text="()"):
     """A kernel whose operations have the lines of this text; the numbers of the marked lines."""
-    lines, marks = [], {"because": set()}
+    lines: list[str] = []
+    marks: dict[str, Any] = {"because": set()}
     for line in "\n".join((OBJECTS, head, *parts)).split("\n"):
         code, _, mark = line.partition(" # ")
         number = len(lines) + 1
@@ -84,7 +86,7 @@ def data():
 
 
 def run(made, schedule):
-    simulate.run(made, data(), schedule=schedule, races=True)
+    simulate(made, data(), schedule=schedule, races=True)
 
 
 def report(schedule, *parts, **options):
@@ -338,7 +340,7 @@ __co__ void f(global s32 [N] x, global s32 [N] y) {{
 
 def run_program(lower, body, n=128):
     arrays = {"x": np.arange(n, dtype=np.int32), "y": np.zeros(n, np.int32)}
-    simulate.run(lower(PROGRAM.format(body=body)), arrays, races=True)
+    simulate(lower(PROGRAM.format(body=body)), arrays, races=True)
 
 
 def test_elements_of_its_own_are_no_race(lower):

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from croq import simulate
+from croq.simulate import run as simulate
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "tf32": np.float32, "f8_e4m3": ml_dtypes.float8_e4m3fn}
 
@@ -36,7 +36,7 @@ def draw(element: str, *shape: int) -> np.ndarray:
 def run(lower, text: str, want, element: str, a: tuple[int, int], b: tuple[int, int], c: tuple[int, int] = (64, 64)):
     arrays = {"a": draw(element, *a), "b": draw(element, *b), "c": np.full(c, np.nan, np.float32)}
     x, y = (arrays[n].astype(np.float64) for n in "ab")
-    simulate.run(lower(text), arrays, schedule="random:1", races=True)
+    simulate(lower(text), arrays, schedule="random:1", races=True)
     np.testing.assert_array_equal(arrays["c"], want(x, y))
 
 
@@ -154,5 +154,5 @@ def test_a_along_m(lower, width, m, form):
         right = [b[:, 48 * n : 48 * n + 48].T if row else b[48 * n : 48 * n + 48] for n in range(3)]
         return sum(x.T @ y for x, y in zip(parts, right, strict=True))
 
-    shape = tuple(int(n) for n in b.split(","))
-    run(lower, text, want, "f16", (144, 256), shape, (m, 64))
+    rows, columns = map(int, b.split(","))
+    run(lower, text, want, "f16", (144, 256), (rows, columns), (m, 64))

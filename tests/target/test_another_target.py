@@ -47,7 +47,7 @@ def compiled(program: str, arch: str = SMALL.name, **defines: int) -> Stages:
 def refused(program: str, **defines: int) -> Diagnostic:
     compiled(program, SM_90A.name, **defines)
     with pytest.raises(CompileError) as error:
-        compiled(program, **defines)
+        compiled(program, SMALL.name, **defines)
     return error.value.diagnostics[0]
 
 
@@ -71,7 +71,7 @@ def requests(*counts: int, arch: str) -> list[Diagnostic]:
     try:
         compile_file(file, Settings.of(arch=arch), lambda name, kernel: None)
     except CompileError as error:
-        return error.diagnostics
+        return list(error.diagnostics)
     return []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pytest
 
@@ -47,6 +48,7 @@ extern "C" __global__ void __launch_bounds__(128) k_{op.name}({acc}* p, const cr
 
 @pytest.mark.nvrtc
 def test_every_kind_compiles_without_remarks() -> None:
+    fences: set[tuple[int, Literal["f32", "u32"]]]
     fences = {(op.acc_registers, "f32" if op.acc_type == "f32" else "u32") for op in KINDS}
     text = '#include "croq.cuh"\n' + "".join(op.wrapper for op in KINDS)
     text += "".join(register_fence(count, kind) for count, kind in sorted(fences))

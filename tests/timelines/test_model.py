@@ -28,7 +28,7 @@ def maps(lower):
 
 def _map(maps, text):
     """The first map whose source has a text."""
-    return next(op for op in maps if isinstance(op, hw.RegMap) and text in op.span.text)
+    return next(op for op in maps if isinstance(op, hw.RegMap) and op.span is not None and text in op.span.text)
 
 
 class TestCounting:

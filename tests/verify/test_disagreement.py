@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from croq import simulate
 from croq.simulate import SimulationFault
+from croq.simulate import run as simulate
 from croq.verify import disagreements
 from tests.verify.helpers import kernels
 
@@ -45,7 +45,7 @@ def run(text: str) -> str:
     (kernel,) = kernels(text)
     arrays = {"y": np.zeros(64, np.int32), "z": np.zeros(64, np.float32), "x": np.arange(64, dtype=np.float32)}
     try:
-        simulate.run(kernel, arrays, races=True)
+        simulate(kernel, arrays, races=True)
     except SimulationFault as found:
         return found.diagnostics[0].code
     return "ok"

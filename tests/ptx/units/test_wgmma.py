@@ -112,7 +112,8 @@ def test_a_sum_is_rounded_once() -> None:
     """2^24 + 1 + 1: an f32 sum of one product at a time would lose both ones."""
     mma = Wgmma(8, "f32", "bf16", "bf16")
     x, y = np.zeros((64, 16)), np.zeros((16, 8))
-    x[:, :3], y[:3] = [2.0**12, 1, 1], [[2.0**12], [1], [1]]
+    x[:, :3] = 2.0**12, 1, 1
+    y[:3] = np.array([[2.0**12], [1], [1]])
     assert accumulator_matrix(mma.compute(x, y, np.zeros((128, 4), np.uint32), True), "f32")[0, 0] == 2**24 + 2
 
 
