@@ -46,6 +46,7 @@ def _lines(kernels: Sequence[Kernel], why: bool = False) -> list[Line]:
     fields = {
         "own": own,
         "source": source,
+        "target": kernels[0].target.name,
         "usings": _usings([*(line.text for line in body)]),
         "shared": any(kernel.uses_shared for kernel in emitted),
         "wrappers": _wrappers(emitted),
