@@ -10,8 +10,10 @@ Integers are two's complement of their type's width and wrap. Operators have the
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 WIDTHS = {"s64": 64, "u64": 64, "s32": 32, "u32": 32, "s16": 16, "u16": 16, "s8": 8, "u8": 8}
 MAX_EXTENT = 2**31 - 2**20  # of a dimension of data: an index with a tile's size on top of it still fits in 32 bits
@@ -162,14 +164,8 @@ ARITHMETIC: dict[str, Operator] = {
     "min": Operator(min, _least),
     "max": Operator(max, _greatest),
 }
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "lt": lambda a, b: a < b,
-    "gt": lambda a, b: a > b,
-    "le": lambda a, b: a <= b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]]  # of numbers and of vectors
+COMPARISONS = {name: getattr(operator, name) for name in ("lt", "gt", "le", "ge", "eq", "ne")}
 DIVISIONS = frozenset({"div", "mod", "cdiv"})
 SHIFTS = frozenset({"shl", "shr"})
 
@@ -177,7 +173,7 @@ SHIFTS = frozenset({"shl", "shr"})
 def integer(op: str, a: int, b: int, type: str) -> int | bool:
     """`a op b` of operands of `type` (the amount of a shift may have any type); b is no divisor of 0."""
     if op in COMPARISONS:
-        return COMPARISONS[op](a, b)
+        return bool(COMPARISONS[op](a, b))
     if op in SHIFTS:
         b = min(b, WIDTHS[type]) if b >= 0 else WIDTHS[type]  # an amount is unsigned. PTX ISA, shl and shr
     return wrap(ARITHMETIC[op].exact(a, b), type)

@@ -44,11 +44,6 @@ class Schedule:
     def blocks(self) -> int:
         return len(self.offsets) - 1
 
-    @property
-    def gap(self) -> int:
-        """Estimated cost of the heaviest block less that of the lightest."""
-        return max(self.loads) - min(self.loads)
-
     def of_block(self, block: int) -> list[tuple[int, int, int]]:
         """The (tile, head, batch) tasks of one block, in order."""
         part = self.tasks[int(self.offsets[block]) : int(self.offsets[block + 1])]

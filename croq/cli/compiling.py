@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from croq.cli import output
 from croq.cli.options import refused
 from croq.cli.session import Session
-from croq.compiler import compile_file
+from croq.compiler import PartialIR, compile_file
 from croq.diagnostics import CompileError, Diagnostic
 from croq.source import SourceFile
 from croq.stages import Observer, Stages
@@ -92,13 +92,7 @@ def _show_after(session: Session, file: str, kind: str | None, after: str, out: 
     if kind not in (None, "ir"):
         raise refused("--after", f"after a pass there is IR to print, no {kind}")
     made = ir_after(session.load(file), session.settings(), after)
-    session.console.diagnostics(made.warnings)
-    if out is None:
-        session.console.result(made.text)
-    else:
-        output.write(Path(out), made.text)
-        session.console.note(f"wrote {out}")
-    return 0
+    return _show(session, made, out)
 
 
 def resume_and_show(session: Session, file: str, passes: str, out: str | None) -> int:
@@ -106,6 +100,10 @@ def resume_and_show(session: Session, file: str, passes: str, out: str | None) -
     from croq.compiler import resume
 
     made = resume(session.load(file), [name.strip() for name in passes.split(",") if name.strip()])
+    return _show(session, made, out)
+
+
+def _show(session: Session, made: PartialIR, out: str | None) -> int:
     session.console.diagnostics(made.warnings)
     if out is None:
         session.console.result(made.text)

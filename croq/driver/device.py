@@ -47,11 +47,6 @@ def probe_gpu() -> tuple[DeviceInfo | None, str]:
     return None, f"no Hopper GPU among: {names}" if devices else "the driver reports no GPU"
 
 
-def find_gpu() -> DeviceInfo | None:
-    """The first Hopper GPU, None when there is none; `probe_gpu` also says why."""
-    return probe_gpu()[0]
-
-
 def require_gpu() -> DeviceInfo:
     """The first Hopper GPU. Raises EnvironmentFault E-3202 with the reason when there is none."""
     device, reason = probe_gpu()

@@ -26,7 +26,6 @@ class KernelUsage:
     spill_stores: int
     spill_loads: int
     stack_bytes: int
-    smem_static: int
     barriers: int
 
 
@@ -35,7 +34,6 @@ _FUNCTION = re.compile(r"Function properties for '?([^'\s]+)'?")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
-_SMEM = re.compile(r"(\d+) bytes smem")
 _REMARK = re.compile(r"\((C\d{4,5})\)\s*(.*)")
 _IN_FUNCTION = re.compile(r"function '([^']+)'")
 
@@ -56,9 +54,8 @@ def parse_usage(log: str) -> tuple[KernelUsage, ...]:
         elif (match := _USED.search(line)) and entry is not None:
             stack, stores, loads = frame
             registers = int(match[1])
-            usage.append(
-                KernelUsage(entry, registers, stores, loads, stack, _number(_SMEM, line), _number(_BARRIERS, line))
-            )
+            barriers = _BARRIERS.search(line)
+            usage.append(KernelUsage(entry, registers, stores, loads, stack, int(barriers[1]) if barriers else 0))
             entry = None
     return tuple(usage)
 
@@ -128,8 +125,3 @@ def _remark(code: str, text: str, kernel: str) -> Diagnostic:
             hint="touch no accumulator and no register operand between issue and wait, and branch around no WGMMA",
         )
     return make("W-3005", None, f"ptxas remark {code}{where}", severity="warning", notes=[f"ptxas: {text}"])
-
-
-def _number(pattern: re.Pattern[str], line: str) -> int:
-    match = pattern.search(line)
-    return int(match[1]) if match else 0

@@ -67,14 +67,6 @@ class TensorMapSpec:
     def elem_bytes(self) -> int:
         return _BYTES[self.dtype]
 
-    @property
-    def box_bytes(self) -> int:
-        """Bytes of shared memory that one load fills, which is also its transaction count."""
-        total = self.elem_bytes
-        for extent in self.box:
-            total *= extent
-        return total
-
 
 def spec_faults(spec: TensorMapSpec, name: str, axes: Sequence[str] = ()) -> Iterator[Diagnostic]:
     """What is wrong with a spec whatever the array: rank, box, swizzle, element strides (E-4010, E-4011).

@@ -230,13 +230,5 @@ def modulo(term: Term, by: int) -> Expr:
     return binary("mod", term, integer(by))
 
 
-def multiple_of(term: Term, of: int) -> bool:
-    """Whether it is known to be a multiple."""
-    term = as_expr(term)
-    if term.const is not None:
-        return term.const % of == 0
-    return term.factor is not None and term.factor[1] % of == 0
-
-
 def with_reads(expr: Expr, reads: frozenset[Any]) -> Expr:
     return replace(expr, reads=expr.reads | reads)

@@ -32,17 +32,6 @@ class Block:
     end: End | None = None
 
 
-@dataclass(slots=True)
-class Layout:
-    """Where variables lie. `local`: bytes of local memory a thread; `params`: bytes a thread of parameter space."""
-
-    addresses: dict[str, int]
-    static_shared: int
-    local: int
-    params: dict[str, tuple[int, int]]  # offset and bytes, by function and name
-    param_bytes: int
-
-
 class Code:
     """A program for a machine: blocks, and where functions begin."""
 

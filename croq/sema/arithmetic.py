@@ -85,7 +85,7 @@ def compare(op: str, a: Scalar, b: Scalar) -> bool | None:
     element = promote(a, b)
     if a.known is None or b.known is None or element not in numbers.WIDTHS:
         return None
-    return numbers.COMPARISONS[OPERATORS[op]](numbers.wrap(a.known, element), numbers.wrap(b.known, element))
+    return bool(numbers.COMPARISONS[OPERATORS[op]](numbers.wrap(a.known, element), numbers.wrap(b.known, element)))
 
 
 def _value(op: str, a: Scalar, b: Scalar, element: str) -> Dim | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 
 from croq.sema.state import State
@@ -11,7 +11,6 @@ from croq.syntax import ast
 from croq.target.cuda import MAX_THREADS, UNITS
 
 ORDER: tuple[ast.Level, ...] = ("block", "group-4", "group", "thread")
-Walk = Callable[[State, tuple[ast.Stmt, ...]], None]
 
 
 # ------------------------------------------------------------------------------------------------- settling levels

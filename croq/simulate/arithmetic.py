@@ -18,14 +18,6 @@ from croq.simulate.dtypes import DTYPES, WIDTH, Scalar, converter, is_vector, wr
 
 Function = Callable[[Scalar, Scalar], Scalar]
 
-COMPARISONS: dict[str, Function] = {
-    "lt": lambda a, b: a < b,
-    "gt": lambda a, b: a > b,
-    "le": lambda a, b: a <= b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-}
 LOGIC: dict[str, Function] = {"land": lambda a, b: a & b, "lor": lambda a, b: a | b}
 _BITS: dict[str, Function] = {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b}
 _WRAPPING: dict[str, Function] = {
@@ -50,8 +42,8 @@ def _extreme_float(pick: Any, wins: Any, a: Scalar, b: Scalar) -> Scalar:
 
 def binary(op: str, type_: str) -> Function:
     """The function of a binary operator on operands of `type_`, except integer `div`, `mod` and `cdiv`."""
-    if op in COMPARISONS:
-        compare = COMPARISONS[op]
+    if op in numbers.COMPARISONS:
+        compare = numbers.COMPARISONS[op]
         return lambda a, b: r if type(r := compare(a, b)) is np.ndarray else bool(r)
     if op in LOGIC:
         return LOGIC[op]

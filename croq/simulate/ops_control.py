@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from croq.ir import hw, scalar
-from croq.ir.core import Block, Op
+from croq.ir.core import Block
 from croq.simulate.compiler import Blocking, Code, Compiler, Plain, exits, handles
 from croq.simulate.dtypes import Scalar
 from croq.simulate.faults import SimulationFault, fault
@@ -123,37 +124,33 @@ def _for(c: Compiler, op: scalar.For) -> Code:
     body = c.block(op.body)
     if c.map is not None:
         return _for_elements(op, count, iv, body)
-    if body.plain is not None:
-        return Code(_plain_for(op, count, iv, body.plain))
+    plain = body.plain
+    if plain is not None:
+
+        def run_plainly(warp: Warp) -> None:
+            for _ in _turns(warp, op, count, iv):
+                plain(warp)
+
+        return Code(run_plainly)
     step = body.as_blocking()
 
     def run(warp: Warp) -> Run:
-        trips = warp.v[count]
-        loop = _Loop(warp)
-        for i in range(_most(trips, warp)):
-            if not loop.next(trips, i):
-                break
-            warp.step(op)
-            warp.v[iv] = i
+        for _ in _turns(warp, op, count, iv):
             yield from step(warp)
-        loop.leave()
 
     return Code(blocking=run)
 
 
-def _plain_for(op: Op, count: int, iv: int, body: Plain) -> Plain:
-    def run(warp: Warp) -> None:
-        trips = warp.v[count]
-        loop = _Loop(warp)
-        for i in range(_most(trips, warp)):
-            if not loop.next(trips, i):
-                break
-            warp.step(op)
-            warp.v[iv] = i
-            body(warp)
-        loop.leave()
-
-    return run
+def _turns(warp: Warp, op: scalar.For, count: int, iv: int) -> Iterator[None]:
+    trips = warp.v[count]
+    loop = _Loop(warp)
+    for i in range(_most(trips, warp)):
+        if not loop.next(trips, i):
+            break
+        warp.step(op)
+        warp.v[iv] = i
+        yield
+    loop.leave()
 
 
 class _Loop:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from croq import numbers
 from croq.ir import scalar
 from croq.ir.core import Op
 from croq.ir.types import INTEGERS
@@ -17,7 +18,7 @@ from croq.simulate.machine import Warp, lane_flags
 from croq.target.cuda import WARP
 
 # Results that are often equal in all lanes of a warp although an operand is not: `thread / 128`, `thread < 64`.
-_COLLAPSING = {"div", "shr", "and", *arithmetic.COMPARISONS, *arithmetic.LOGIC}
+_COLLAPSING = {"div", "shr", "and", *numbers.COMPARISONS, *arithmetic.LOGIC}
 
 
 @handles(scalar.Const)

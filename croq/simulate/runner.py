@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -65,7 +65,6 @@ class Report:
     steps: int
     seconds: float
     warnings: tuple[Diagnostic, ...] = ()
-    block_seconds: tuple[float, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         """One line for a person at a prompt; warnings, if any, below it."""
@@ -122,26 +121,22 @@ def run(
     memory = _memory(kernel, data, arrays)
     watch = Races(kernel, memory) if races and watch is None else watch
     start = time.perf_counter()
-    steps, times = 0, []
+    steps = 0
     with np.errstate(all="ignore"):
         program = _guarded(
             lambda: Compiler(kernel, policy, data, {**bound, **(scalars or {})}, recorder).compile(), kernel, "", ""
         )
         named = f"`{policy.name}`" + (f" ({program.plan.what})" if program.plan is not None else "")
         for done, block in enumerate(chosen, start=1):
-            begin = time.perf_counter()
             cta = Cta(program, block, limit, watch(block) if watch is not None else None)
             _guarded(partial(_run, program, cta), kernel, named, block)
             steps += cta.steps
-            times.append(time.perf_counter() - begin)
             if progress is not None:
                 progress(done, len(chosen))
     for param, used in data.items():
         if used.array is not arrays[param.name]:
             arrays[param.name][...] = used.array
-    return Report(
-        kernel.name, policy.name, grid, tuple(chosen), steps, time.perf_counter() - start, block_seconds=tuple(times)
-    )
+    return Report(kernel.name, policy.name, grid, tuple(chosen), steps, time.perf_counter() - start)
 
 
 def _all_plans(
@@ -161,7 +156,7 @@ def _all_plans(
         if progress is not None:
             progress(number + 1, count)
     steps, seconds = sum(r.steps for r in reports), sum(r.seconds for r in reports)
-    return replace(reports[-1], schedule=HOSTILE, steps=steps, seconds=seconds, block_seconds=())
+    return replace(reports[-1], schedule=HOSTILE, steps=steps, seconds=seconds)
 
 
 def _run(program: Program, cta: Cta) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from lark import Token
 
@@ -237,6 +237,3 @@ class ExprActions:
 
     def not_yet(self, span: Span, what: str, hint: str | None = None) -> None:
         self.sink.error(codes.NOT_YET, span, f"{what} is not supported yet", hint=hint)
-
-
-Layout = Literal["row", "col"]

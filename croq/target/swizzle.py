@@ -52,14 +52,6 @@ def alignment(width: int) -> int:
     return max(PATTERN_ROWS * width, cuda.TMA_SHARED_ALIGNMENT)
 
 
-def slab_columns(elem_bytes: int, width: int) -> int:
-    """Elements in a row of one slab. `width` of 0 has no slabs and raises ValueError."""
-    if width == 0:
-        raise ValueError("a plain row-major tile has no slabs")
-    check_width(width)
-    return width // elem_bytes
-
-
 def tile_bytes(rows: int, cols: int, elem_bytes: int, width: int) -> int:
     """Bytes of a tile; a last slab that is not full counts whole."""
     if width == 0:

@@ -10,9 +10,8 @@ from croq.target.cuda import WARP
 from croq.verify.barrier_faults import deadlock, partial
 from croq.verify.device_text import Nature
 from croq.verify.explain import outside
-from croq.verify.program import Program
 from croq.verify.sites import Site
-from croq.verify.state import Oracle, Warp
+from croq.verify.state import Warp
 from croq.verify.tensor import Tensor
 from croq.verify.values import Scalar, Undecided, flags
 
@@ -20,16 +19,7 @@ from croq.verify.values import Scalar, Undecided, flags
 class Machine(Tensor):
     """Raises Fault, Undecided, or Refine (the partition of lanes is too coarse)."""
 
-    def __init__(
-        self,
-        program: Program,
-        partition: list[list[int]],
-        symbols: dict[str, int],
-        place: tuple[int, int, int],
-        oracle: Oracle,
-        record: bool = False,
-    ) -> None:
-        super().__init__(program, partition, symbols, place, oracle, record)
+    def start(self) -> None:
         self.start_barriers()
         self.start_memory()
         self.start_clocks()

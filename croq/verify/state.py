@@ -102,6 +102,10 @@ class State:
         self.fresh: list[tuple[Decision, int, int, int]] = []  # sides that no run took before this one
         self.fuel = FUEL
         self.limit: int | None = None  # operations after which the run is given up
+        self.start()
+
+    def start(self) -> None:
+        """What each part has at the beginning of a run."""
 
     def component(self) -> int:
         self.components += 1

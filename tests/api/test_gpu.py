@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import croq
-from croq.driver.device import find_gpu, synchronize
+from croq.driver.device import probe_gpu, synchronize
 from croq.driver.device_array import DeviceArray
 from tests.conftest import ROOT
 
@@ -86,4 +86,4 @@ def test_wrong_arguments_launch_nothing():
 
 
 def test_the_device_is_a_hopper():
-    assert find_gpu() is not None
+    assert probe_gpu()[0] is not None

@@ -35,8 +35,8 @@ ptxas info    : Used 10 registers, 384 bytes cmem[0]
 
 def test_usage_is_read_for_each_kernel() -> None:
     assert parse_usage(LOG) == (
-        KernelUsage("a", 168, 2120, 2740, 2200, 32, 3),
-        KernelUsage("b", 10, 0, 0, 16, 0, 0),
+        KernelUsage("a", 168, 2120, 2740, 2200, 3),
+        KernelUsage("b", 10, 0, 0, 16, 0),
     )
 
 

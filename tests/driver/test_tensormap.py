@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from croq.diagnostics import EnvironmentFault, LaunchError
-from croq.driver.device import find_gpu, probe_gpu
+from croq.driver.device import probe_gpu
 from croq.driver.tensormap import TensorMapSpec, array_faults, encode, spec_faults
 
 SPEC = TensorMapSpec("bf16", (64, 128), swizzle=128)
@@ -24,7 +24,6 @@ def codes(
 
 def test_a_good_map_has_no_fault() -> None:
     assert codes() == []
-    assert SPEC.box_bytes == 64 * 128 * 2
     five = TensorMapSpec("bf16", (64, 128, 2, 1, 1), swizzle=128)
     assert codes(five, dims=(64, 4096, 2, 32, 4), strides=(8192, 128, 256, 4096 * 8192)) == []
 
@@ -75,7 +74,6 @@ def test_without_a_driver_the_environment_is_at_fault() -> None:
     if device is not None:
         pytest.skip("this machine has a GPU")
     assert reason
-    assert find_gpu() is None
     if "driver" in reason:
         with pytest.raises(EnvironmentFault):
             encode(SPEC, ADDRESS, DIMS, STRIDES)

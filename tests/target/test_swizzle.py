@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from croq.target.swizzle import (
     alignment,
-    slab_columns,
     swizzle_mask,
     swizzle_offset,
     tile_bytes,
@@ -59,7 +58,6 @@ def test_scalars_and_arrays_agree(width: int, row: int, col: int) -> None:
 def test_slabs_follow_one_another() -> None:
     assert tile_offset(0, 64, 128, 2, 128) == 128 * 128
     assert tile_offset(1, 64, 128, 2, 128) == 128 * 128 + 128 + 16
-    assert slab_columns(2, 128) == 64
     assert tile_bytes(128, 72, 2, 128) == 2 * 128 * 128  # the last slab counts whole
 
 
@@ -75,5 +73,3 @@ def test_bad_tiles_are_refused() -> None:
         tile_offset(0, 64, 12, 2, 128)
     with pytest.raises(ValueError, match="number of columns"):
         tile_offset(0, 0, 8, 2, 0)
-    with pytest.raises(ValueError, match="no slabs"):
-        slab_columns(2, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from croq import numbers
 from croq.emit import addresses, registers
 from croq.emit.effects import MEMORY
 from croq.emit.expressions import (
@@ -56,7 +57,7 @@ GUARDED = {
     "add": "croq::add", "sub": "croq::sub", "mul": "croq::mul", "neg": "croq::neg", "div": "croq::quotient",
     "mod": "croq::remainder", "cdiv": "croq::ceiling", "shl": "croq::shl", "shr": "croq::shr",
 }  # fmt: skip
-COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne"})
+COMPARISONS = frozenset(numbers.COMPARISONS)
 LOGICAL = frozenset({"land", "lor"})
 
 
