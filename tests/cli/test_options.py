@@ -83,12 +83,16 @@ def test_words_become_values(words, values):
     ],
 )
 def test_what_cannot_be_read_is_named(words, said):
-    (fault,) = line(*words).fault.diagnostics
+    found = line(*words).fault
+    assert found is not None
+    (fault,) = found.diagnostics
     assert fault.code == "E-3101" and said in fault.message
 
 
 def test_a_slip_of_a_letter_names_the_option():
-    (fault,) = line("f", "--siez", "7").fault.diagnostics
+    found = line("f", "--siez", "7").fault
+    assert found is not None
+    (fault,) = found.diagnostics
     assert fault.hint == "did you mean `--size`?"
 
 

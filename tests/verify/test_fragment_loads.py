@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from croq import simulate
 from croq.ir.objects import Kernel
 from croq.ir.parser import parse_kernel
 from croq.simulate import SimulationFault
+from croq.simulate import run as simulate
 from croq.verify import verify_protocol
 from tests.verify.helpers import kernels, read
 
@@ -41,7 +41,7 @@ def proof(kernel: Kernel) -> str:
 def race(kernel: Kernel, **shapes: tuple[int, int]) -> str:
     arrays = {name: np.ones(shape, "bfloat16") for name, shape in shapes.items()}
     try:
-        simulate.run(kernel, arrays, schedule="random:3", races=True)
+        simulate(kernel, arrays, schedule="random:3", races=True)
     except SimulationFault as fault:
         return fault.diagnostics[0].code
     return "proved"
