@@ -155,10 +155,13 @@ class VarGet(Op):
 
 @operation("var.set")
 class VarSet(Op):
+    """`uniform`: all lanes of each warp set the same value, and emission may take it from one of them."""
+
     ORDINARY = True
 
     var: Write[Variable]
     value: Value
+    uniform: bool | None = None
 
 
 Assignment = VarDeclare | VarSet

@@ -11,6 +11,7 @@ from croq.ir.verify import verify
 from croq.passes.access import Access
 from croq.passes.base import Pass
 from croq.passes.contract import Contract
+from croq.passes.counters import Counters
 from croq.passes.cta_level import CtaLevel
 from croq.passes.dead_code import DeadCode
 from croq.passes.events import Events
@@ -56,6 +57,7 @@ def passes() -> list[Pass]:
         Fences(),
         SharedMemory(),
         Joins(),
+        Counters(),
         Simplify(),
         Ranges(),
         Contract(),

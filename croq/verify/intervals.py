@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from croq.ir.core import Value
 from croq.ir.objects import Kernel
-from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, For, Select, Symbol, Unary, VarGet
+from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, Const, For, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
 from croq.sema.symbolic import Atom, Dim
 from croq.verify.leaves import Expressions
@@ -148,20 +148,44 @@ class Intervals:
 
     def _variable(self, op: VarGet, threads: Threads | None) -> Range:
         """One of what it may hold. Where it is counted up (or down) from there, that is one of its bounds: a counter is
-        taken not to wrap."""
+        taken not to wrap. Where it is counted up to a limit and begins again, it stays below the limit."""
         least, most = type_range(op.result.type)
         found: list[Range] = []
+        limits: list[int] = []
         up = down = False
         for value in self.expressions.given(op):
+            limit, again = self._round(op, value)
             step = self._step(op, value, threads)
-            if step is None:
+            if again is not None:
+                limits.append(limit)
+                found.append(self.of(again, threads))
+            elif step is None:
                 found.append(self.of(value, threads))
-                continue
-            up, down = up or step[1] > 0, down or step[0] < 0
+            else:
+                up, down = up or step[1] > 0, down or step[0] < 0
         if not found:
             return least, most
         lo, hi = _hull(*found)
+        if limits:
+            up, hi = up or hi >= limits[0] or len(set(limits)) > 1, limits[0] - 1
         return (least if down else lo), (most if up else hi)
+
+    def _round(self, get: VarGet, value: Value) -> tuple[int, Value | None]:
+        """`v + 1 == limit ? again : v + 1`: the limit, and what the variable begins with again."""
+        op = self.expressions.definition.get(value)
+        if not isinstance(op, Select):
+            return 0, None
+        end, further = (self.expressions.definition.get(v) for v in (op.condition, op.otherwise))
+        if not (
+            isinstance(end, Binary) and end.op == "eq" and end.left is op.otherwise and isinstance(further, Binary)
+        ):
+            return 0, None
+        limit, one = (self.expressions.definition.get(v) for v in (end.right, further.right))
+        left = self.expressions.definition.get(further.left)
+        counts = further.op == "add" and isinstance(one, Const) and one.value == 1
+        if not (counts and isinstance(limit, Const) and isinstance(left, VarGet) and left.var is get.var):
+            return 0, None
+        return int(limit.value), op.then
 
     def put(self, get: VarGet, change: Assignment, threads: Threads | None) -> int:
         """The least that a change of the variable puts into it."""

@@ -254,7 +254,7 @@ def test_an_event_that_no_thread_triggers() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------- B5
-@pytest.mark.parametrize(("slots", "operations"), [(1, ["and"]), (2, ["div", "and"]), (3, ["div", "and"])])
+@pytest.mark.parametrize(("slots", "operations"), [(1, ["and"]), (2, ["div", "and"]), (3, [])])
 def test_slot_and_parity_of_an_order(slots: int, operations: list[str]) -> None:
     body = """
     inthreads.async (p == 0) { mutable u32 n = 0; foreach i in [M] { wait e.at(n); wait f.at(n); n = n + 1; } }
@@ -269,7 +269,7 @@ def test_slot_and_parity_of_an_order(slots: int, operations: list[str]) -> None:
 
 
 def _chain(value: Any) -> list[str]:
-    """Operations that made the value from a variable, first to last."""
+    """Operations that made the value from a variable, first to last; a ring of 3 has its own (pass `counters`)."""
     found: list[str] = []
     while isinstance(value.op, Binary):
         found.insert(0, value.op.op)

@@ -168,7 +168,10 @@ def var_declare(emitter: Emitter, op: VarDeclare) -> Fields:
 
 @statement(VarSet)
 def var_set(emitter: Emitter, op: VarSet) -> Fields:
-    return {"text": assignment(emitter.variable_names[op.var], emitter.expr(op.value))}
+    value = emitter.expr(op.value)
+    if op.uniform:
+        value = call("croq::uniform", value)
+    return {"text": assignment(emitter.variable_names[op.var], value)}
 
 
 def assignment(target: str, value: Expr) -> str:
