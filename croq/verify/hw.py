@@ -11,7 +11,8 @@ from croq.ir.dispatch import lowered
 from croq.ir.objects import Fragment, FragRef, Matrix, Start, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import BYTES
-from croq.verify.coder import Coder, Level, Translator, every_warpgroup, global_load, rules, shared_load, thread_bit
+from croq.verify.coder import Coder, Level, Translator
+from croq.verify.control import every_warpgroup, global_load, rules, shared_load, thread_bit
 from croq.verify.fragments import MapOp, called, flush, shared_accesses
 from croq.verify.machine import Machine
 from croq.verify.slicing import is_shared

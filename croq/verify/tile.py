@@ -10,7 +10,8 @@ from croq.ir.hw import Section
 from croq.ir.objects import EventRef, FragRef, View
 from croq.ir.scalar import Call, Cpp, LoadElement, StoreElement
 from croq.ir.types import ThreadSet
-from croq.verify.coder import Coder, Get, Level, Translator, rules, thread_bit
+from croq.verify.coder import Coder, Get, Level, Translator
+from croq.verify.control import rules, thread_bit
 from croq.verify.fragments import flush
 from croq.verify.hw import RULES as HW
 from croq.verify.hw import call, cpp, element, places, together
