@@ -23,7 +23,6 @@ class DeviceInfo:
     name: str
     compute_capability: tuple[int, int]
     multiprocessors: int
-    shared_per_cta: int
     memory_bytes: int
     clock_khz: int
 
@@ -80,7 +79,6 @@ def device_info(index: int) -> DeviceInfo:
         name.split(b"\0")[0].decode() if isinstance(name, bytes) else str(name),
         (attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
         attribute("MULTIPROCESSOR_COUNT"),
-        attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         int(check(cu.cuDeviceTotalMem(handle), "cuDeviceTotalMem")),
         attribute("CLOCK_RATE"),
     )

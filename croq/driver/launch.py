@@ -2,7 +2,7 @@
 
 module = Module(compiled.cubin)
 kernel = module.kernel("flash_atten")
-launch = kernel.prepare(grid, block, shared_bytes, [tensor_map(bytes128), pointer(p), s32(n)])
+launch = kernel.prepare(grid, block, shared_bytes, [tensor_map(bytes128), pointer(p), scalar("s32", n)])
 launch(stream)                    # as often as wanted
 launch.set(1, pointer(q))         # the next launch uses q
 """
@@ -42,18 +42,6 @@ def scalar(dtype: str, value: float) -> bytes:
 def pointer(address: int) -> bytes:
     """A pointer parameter."""
     return scalar("u64", address)
-
-
-def s32(value: int) -> bytes:
-    return scalar("s32", value)
-
-
-def u32(value: int) -> bytes:
-    return scalar("u32", value)
-
-
-def f32(value: float) -> bytes:
-    return scalar("f32", value)
 
 
 class Module:

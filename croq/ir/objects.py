@@ -219,6 +219,10 @@ class View(Composite):
     kept: tuple[int, ...]
 
     @property
+    def element(self) -> str:
+        return self.root.type
+
+    @property
     def shape(self) -> tuple[Dim, ...]:
         return tuple(self.extents[d] for d in self.kept)
 
@@ -254,6 +258,11 @@ class FragRef(Composite):
     @property
     def root(self) -> Fragment:
         return self.frag
+
+    @property
+    def element(self) -> str:
+        assert self.frag.type is not None
+        return self.frag.type
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croq.ir.core import Op
+from croq.ir.lanes import lane_flags
 from croq.ir.objects import Buffer, Param
 from croq.simulate.barriers import Barriers, Mbarrier, NamedBarrier
 from croq.simulate.dtypes import Array, Scalar
@@ -28,19 +29,6 @@ if TYPE_CHECKING:
 
 ALL_LANES = (1 << WARP) - 1
 WEIGHTS = (1.0, 1.0, 0.1, 0.01)  # random schedules: how soon an operation in flight takes effect
-
-
-@lru_cache(maxsize=4096)
-def lane_flags(mask: int) -> NDArray[np.bool_]:
-    """A lane mask as 32 booleans."""
-    flags = np.array([mask >> lane & 1 for lane in range(WARP)], dtype=np.bool_)
-    flags.setflags(write=False)
-    return flags
-
-
-def lane_mask(flags: NDArray[np.bool_]) -> int:
-    """32 booleans as a lane mask."""
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 @lru_cache(maxsize=4096)

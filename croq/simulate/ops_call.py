@@ -85,19 +85,13 @@ def _around(op: Call) -> str:
             given.append(f"a{n}")
         else:
             params.append(f"unsigned long long a{n}")
-            given.append(f"croq_pointer<{CPP_TYPES[_element(argument)]}>(a{n})")
+            given.append(f"croq_pointer<{CPP_TYPES[argument.element]}>(a{n})")
     template = f"<{', '.join(op.template_args)}>" if op.template_args else ""
     call = f"{op.callee}{template}({', '.join(given)});"
     if op.result is not None:
         params.append("unsigned long long result")
         call = f"*croq_pointer<{CPP_TYPES[op.result.type]}>(result) = {call}"
     return f"({', '.join(params)}) {{ {call} }}"
-
-
-def _element(argument: FragRef | View) -> str:
-    kind = argument.frag.type if isinstance(argument, FragRef) else argument.root.type
-    assert kind is not None
-    return kind
 
 
 class _Call:

@@ -9,10 +9,11 @@ import numpy as np
 
 from croq.ir import hw, scalar
 from croq.ir.core import Block
+from croq.ir.lanes import lane_flags, packed
 from croq.simulate.compiler import Blocking, Code, Compiler, Plain, exits, handles
 from croq.simulate.dtypes import Scalar
 from croq.simulate.faults import SimulationFault, fault
-from croq.simulate.machine import Run, Warp, lane_flags, lane_mask
+from croq.simulate.machine import Run, Warp
 from croq.simulate.ops_barrier import converge
 from croq.target.cuda import WARP
 
@@ -51,7 +52,7 @@ def _branch(condition: int, then: Code, otherwise: Code) -> Code:
             yield from taken(warp) if test else other(warp)
             return
         mask = warp.mask
-        yes = lane_mask(test) & mask
+        yes = packed(test) & mask
         for lanes, side in ((yes, taken), (mask & ~yes, other)):
             if lanes:
                 warp.mask = lanes
@@ -68,7 +69,7 @@ def _plain_branch(condition: int, taken: Plain, other: Plain) -> Plain:
             (taken if test else other)(warp)
             return
         mask = warp.mask
-        yes = lane_mask(test) & mask
+        yes = packed(test) & mask
         for lanes, side in ((yes, taken), (mask & ~yes, other)):
             if lanes:
                 warp.mask = lanes
@@ -166,7 +167,7 @@ class _Loop:
         warp = self.warp
         lanes = self.mask & ~warp.broken
         if type(trips) is np.ndarray:
-            lanes &= lane_mask(trips > i)
+            lanes &= packed(trips > i)
         warp.mask = warp.alive = lanes
         return lanes != 0
 
@@ -219,7 +220,7 @@ def _while(c: Compiler, op: scalar.While) -> Code:
                 raise _endless(op, warp, turns)
             yield from head(warp)
             test = warp.v[condition]
-            lanes = lane_mask(test) if type(test) is np.ndarray else (-1 if test else 0)
+            lanes = packed(test) if type(test) is np.ndarray else (-1 if test else 0)
             warp.broken |= warp.mask & ~lanes
             warp.mask = warp.alive = warp.mask & lanes
             if not warp.mask:

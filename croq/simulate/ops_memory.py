@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from croq.ir import hw, scalar
 from croq.ir.core import Op
+from croq.ir.lanes import lane_flags
 from croq.ir.objects import Buffer, Param, View
 from croq.simulate.compiler import Code, Compiler, handles
 from croq.simulate.dtypes import DTYPES, Array, Scalar, poison
 from croq.simulate.faults import fault
-from croq.simulate.machine import Warp, lane_flags
+from croq.simulate.machine import Warp
 from croq.simulate.memory import UNITS
 from croq.simulate.views import check_coordinates, coordinates, data_of, linear, origin, outside_fault, slot_of
 from croq.simulate.watch import LANES, Place, Units

@@ -9,12 +9,13 @@ import numpy as np
 from croq import numbers
 from croq.ir import scalar
 from croq.ir.core import Op
+from croq.ir.lanes import lane_flags
 from croq.ir.types import INTEGERS
 from croq.simulate import arithmetic
 from croq.simulate.compiler import Code, Compiler, Plain, handed_on, handles
 from croq.simulate.dtypes import DTYPES, Array, Scalar, converter, is_vector, uniform
 from croq.simulate.faults import fault
-from croq.simulate.machine import Warp, lane_flags
+from croq.simulate.machine import Warp
 from croq.target.cuda import WARP
 
 # Results that are often equal in all lanes of a warp although an operand is not: `thread / 128`, `thread < 64`.

@@ -12,7 +12,7 @@ import numpy as np
 
 from croq.diagnostics import CroqError, Diagnostic, make
 from croq.ir.objects import Kernel, Param
-from croq.simulate import (
+from croq.simulate import (  # noqa: F401  importing them registers how operations are compiled
     hostile,
     ops_barrier,
     ops_call,
@@ -39,19 +39,6 @@ from croq.simulate.watch import Watcher
 
 HOSTILE = "hostile"
 STEP_LIMIT = 20_000_000  # iterations of loops that one warp may make in one block
-
-# Importing these registers how their operations are compiled.
-OPERATIONS = (
-    ops_barrier,
-    ops_call,
-    ops_control,
-    ops_copy,
-    ops_map,
-    ops_memory,
-    ops_mma,
-    ops_registers,
-    ops_scalar,
-)
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from croq.source import SourceFile, Span
-
-Kind = Literal["word", "number", "string", "open_string", "comment", "open_comment", "space", "newline", "punct"]
 
 # Operators of several characters, longest first: C++'s, and `=>`. One token each, as C has it (maximal munch), so that
 # what a macro says arrives as it was written.

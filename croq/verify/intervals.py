@@ -12,6 +12,7 @@ from croq.ir.core import Value
 from croq.ir.objects import Kernel
 from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, Const, For, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
+from croq.numbers import quotient
 from croq.sema.symbolic import Atom, Dim
 from croq.verify.leaves import Expressions
 from croq.verify.slicing import Lanes
@@ -231,13 +232,8 @@ def _corners(a: Range, b: Range, fn: Callable[[int, int], int]) -> Range:
     return min(found), max(found)
 
 
-def _towards_zero(a: int, b: int) -> int:
-    found = abs(a) // abs(b)
-    return found if (a < 0) == (b < 0) else -found
-
-
 def _div(a: Range, b: Range) -> Range | None:
-    return _corners(a, b, _towards_zero) if b[0] > 0 else None
+    return _corners(a, b, quotient) if b[0] > 0 else None
 
 
 def _cdiv(a: Range, b: Range) -> Range | None:

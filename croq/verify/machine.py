@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from croq.ir.lanes import lane_flags
 from croq.ir.objects import Buffer, Layout, View
 from croq.target.cuda import WARP
 from croq.verify.barrier_faults import deadlock, partial
@@ -13,7 +14,7 @@ from croq.verify.explain import outside
 from croq.verify.sites import Site
 from croq.verify.state import Warp
 from croq.verify.tensor import Tensor
-from croq.verify.values import Scalar, Undecided, flags
+from croq.verify.values import Scalar, Undecided
 
 
 class Machine(Tensor):
@@ -102,7 +103,7 @@ class Machine(Tensor):
         self, site: Site, view: View, at: tuple[int, ...], fixed: tuple[int, ...], warp: Warp, agent: int
     ) -> int:
         layout: Layout = site.objects["layout"]
-        threads: NDArray[np.int64] = np.flatnonzero(flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
+        threads: NDArray[np.int64] = np.flatnonzero(lane_flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
         coordinates = layout.coordinates(threads % max(layout.threads, 1))
         picks: list[int] = site.objects["picks"]
         assert isinstance(view.root, Buffer)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from croq.ir.lanes import lane_flags
 from croq.ir.objects import Buffer, Layout, View, slot_name
 from croq.target import swizzle
 from croq.target.cuda import WARP
@@ -34,7 +35,7 @@ from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missin
 from croq.verify.regions import Regions
 from croq.verify.sites import Load, Site
 from croq.verify.state import Warp
-from croq.verify.values import UNKNOWN, Scalar, flags, lanes
+from croq.verify.values import UNKNOWN, Scalar, lanes
 
 Agents = tuple[int, ...]
 Places = tuple[Scalar, ...]
@@ -169,7 +170,7 @@ class Memory(Barriers):
             self._remember(warp, load, key)
             return value
         columns = [lanes(x).tolist() for x in (slot, *at)]
-        active = flags(mask)
+        active = lane_flags(mask)
         found = [
             self._consult(load, warp, place) if active[n] else (0, None)
             for n, place in enumerate(zip(*columns, strict=True))
@@ -330,7 +331,7 @@ class Memory(Barriers):
         warp.counts[site] = warp.counts.get(site, 0) + 1
         for agent in self.acting(warp, mask):
             tile = self.tile(view, slot, agent, site, warp)
-            active = flags(self.lanes[agent])
+            active = lane_flags(self.lanes[agent])
             places = [lanes(self.known(site, x))[active] for x in at]
             key = ("element", tile.buffer, *(p.tobytes() for p in places))
             bits = self.program.cache.get(key)
@@ -360,7 +361,7 @@ class Memory(Barriers):
             self.generic(warp, agent, site, tile, bits, site.objects["write"], (site.objects["lanes"], key[0], at))
 
     def _held(self, layout: Layout, view: View, at: tuple[int, ...], warp: Warp, agent: int) -> int:
-        threads: NDArray[np.int64] = np.flatnonzero(flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
+        threads: NDArray[np.int64] = np.flatnonzero(lane_flags(self.lanes[agent])).astype(np.int64) + WARP * warp.index
         coordinates = layout.coordinates(threads % max(layout.threads, 1))
         extents = self.regions.extents(view)
         inside = np.ones(coordinates[0].shape, dtype=np.bool_)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from croq.ir.core import Op, Value
+from croq.ir.lanes import lane_flags
 from croq.ir.objects import Buffer, Event, Param
 from croq.target.cuda import WARP
 from croq.target.handshakes import CommitGroups, completed
@@ -27,7 +28,7 @@ from croq.verify.history import History
 from croq.verify.program import Program
 from croq.verify.regions import Regions
 from croq.verify.sites import MOST_SAMPLES, Decision, Load, Loop, Sample, Site
-from croq.verify.values import FULL, UNKNOWN, Scalar, TooLong, Undecided, flags, split
+from croq.verify.values import FULL, UNKNOWN, Scalar, TooLong, Undecided, split
 
 if TYPE_CHECKING:
     from croq.verify.barriers import Counted
@@ -228,7 +229,7 @@ class State:
     def uniform(self, loop: Loop, mask: int, condition: Scalar) -> bool:
         self.known(loop, condition)
         if isinstance(condition, np.ndarray):
-            active = condition[flags(mask)] != 0
+            active = condition[lane_flags(mask)] != 0
             if active.any() != active.all():
                 raise Undecided("lanes of a warp leave this loop at different times", loop.op)
             return bool(active.any())
@@ -285,7 +286,7 @@ class State:
         if type(value) is int:
             return value
         if isinstance(value, np.ndarray):
-            own = value[flags(self.lanes[agent])]
+            own = value[lane_flags(self.lanes[agent])]
             if (own != own[0]).any():
                 raise Undecided(f"{what} differs between lanes that act together", op)
             return int(own[0])

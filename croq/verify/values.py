@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 import croq.numbers as numbers
 from croq.ir.core import Op
+from croq.ir.lanes import lane_flags
 from croq.ir.types import FLOATS
 from croq.target.cuda import WARP
 
@@ -66,14 +66,6 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-@lru_cache(maxsize=4096)
-def flags(mask: int) -> NDArray[np.bool_]:
-    """A lane mask as 32 booleans."""
-    found = np.array([mask >> lane & 1 for lane in range(WARP)], dtype=np.bool_)
-    found.setflags(write=False)
-    return found
-
-
 def split(mask: int, condition: Scalar) -> tuple[int, int]:
     """The lanes of `mask` for which the condition holds, and the others."""
     if isinstance(condition, np.ndarray):
@@ -86,7 +78,7 @@ def merge(mask: int, new: Scalar, old: Scalar) -> Scalar:
     """`new` in the lanes of `mask`, `old` elsewhere."""
     if new is UNKNOWN or old is UNKNOWN:
         return UNKNOWN
-    return np.where(flags(mask), new, old)
+    return np.where(lane_flags(mask), new, old)
 
 
 def lanes(value: Scalar) -> NDArray[np.int64]:
@@ -96,7 +88,7 @@ def lanes(value: Scalar) -> NDArray[np.int64]:
 def most(mask: int, count: Scalar) -> int:
     """The largest of a loop's counts over the lanes of `mask`."""
     if isinstance(count, np.ndarray):
-        return int(count[flags(mask)].max())
+        return int(count[lane_flags(mask)].max())
     return int(count)
 
 

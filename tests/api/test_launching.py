@@ -135,7 +135,7 @@ def test_zeros_of_both_signs_are_two_numbers(cu: Driver, saxpy: Any, number: Any
     x, y = Tensor(0x1000, 300), Tensor(0x2000, 300)
     for value in (0.0, -0.0):
         saxpy(x, y, number(value))
-    assert [values[2] for *_, values in cu.launches] == [launch.f32(0.0), launch.f32(-0.0)]
+    assert [values[2] for *_, values in cu.launches] == [launch.scalar("f32", 0.0), launch.scalar("f32", -0.0)]
 
 
 def test_an_array_that_became_read_only_is_refused(cu: Driver, saxpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from croq.diagnostics import EnvironmentFault, LaunchError
 from croq.driver import device, errors, launch
 from croq.driver.device import stream_handle
-from croq.driver.launch import Module, Parameters, f32, pointer, s32, scalar, u32
+from croq.driver.launch import Module, Parameters, pointer, scalar
 
 
 class Status(enum.IntEnum):
@@ -103,7 +103,7 @@ def cu(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return recorder
 
 
-PARAMS = [pointer(0x7000), s32(-5), f32(1.5), bytes(range(128))]
+PARAMS = [pointer(0x7000), scalar("s32", -5), scalar("f32", 1.5), bytes(range(128))]
 
 
 def code_of(error: pytest.ExceptionInfo[Any]) -> str:
@@ -128,7 +128,7 @@ def test_set_changes_the_next_launch(cu: Recorder) -> None:
     assert [int.from_bytes(call[9][0], "little") for call in cu.launches] == [0x7000, 0x8000]
     assert cu.shared == []  # 48 KiB and less need no permission
     with pytest.raises(ValueError, match="8 bytes"):
-        prepared.set(0, s32(1))
+        prepared.set(0, scalar("s32", 1))
 
 
 def test_the_callers_context_is_kept(cu: Recorder) -> None:
@@ -206,10 +206,10 @@ def test_errors_of_the_driver_are_coded(cu: Recorder) -> None:
 
 
 def test_tensor_maps_are_aligned() -> None:
-    packed = Parameters([s32(1), bytes(128), u32(2)])
+    packed = Parameters([scalar("s32", 1), bytes(128), scalar("u32", 2)])
     pointers = (ctypes.c_void_p * 3).from_address(packed.address)
     assert all(p is not None and p % 128 == 0 for p in pointers)
-    assert [packed.get(i) for i in range(3)] == [s32(1), bytes(128), u32(2)]
+    assert [packed.get(i) for i in range(3)] == [scalar("s32", 1), bytes(128), scalar("u32", 2)]
 
 
 @pytest.mark.parametrize(

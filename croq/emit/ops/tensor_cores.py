@@ -26,9 +26,7 @@ OPERANDS_WIDTH = 64  # characters of the four registers of A that stay on one li
 def instruction(op: WgmmaIssue) -> Wgmma:
     """The WGMMA instruction that the operation issues, once a row block and K step."""
     in_registers = isinstance(op.a, FragRef)
-    a_type = op.a.frag.type if isinstance(op.a, FragRef) else op.a.root.type
-    assert a_type is not None and op.acc.frag.type is not None
-    return Wgmma(op.n, in_registers, a_type, op.b.root.type, op.acc.frag.type, op.a_transposed, op.b_transposed)
+    return Wgmma(op.n, in_registers, op.a.element, op.b.element, op.acc.element, op.a_transposed, op.b_transposed)
 
 
 @statement(WgmmaFence)

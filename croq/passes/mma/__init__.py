@@ -94,7 +94,7 @@ def touched_fragments(op: Op) -> set[Fragment]:
 def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list[Op]:
     if not _executable(op, several, sink):
         return []
-    a_type = _type(op.a)
+    a_type = op.a.element
     assert op.acc.frag.shape is not None
     m, n = op.acc.frag.shape
     k = _k_extent(op)
@@ -120,12 +120,6 @@ def _lower(op: Mma, accumulate: bool, several: Apart | None, sink: Sink) -> list
     for made in result:
         made.span, made.threads = op.span, op.threads
     return by("mma.A1", result)
-
-
-def _type(operand: View | FragRef) -> str:
-    element = operand.frag.type if isinstance(operand, FragRef) else operand.root.type
-    assert element is not None
-    return element
 
 
 def _shape(operand: View | FragRef) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
+from croq.ir.lanes import packed
 from croq.ir.objects import Buffer, Kernel, Param, slot_name
 from croq.simulate.memory import PAGE
 from croq.simulate.watch import Place, Units
@@ -143,16 +144,16 @@ class Areas:
             first = inside // area.unit
             for more in range(size // area.unit):
                 flags[first + more] = True
-            return pack(flags)
+            return packed(flags)
         flags = np.zeros(area.size // size, dtype=np.bool_)
         flags[inside // size] = True
         whole = _whole(flags, area.unit // size)
         if whole is not None:
-            return pack(whole)
+            return packed(whole)
         area.unit = size
         self.version += 1
         self._known.clear()
-        return pack(flags)
+        return packed(flags)
 
 
 def _whole(flags: NDArray[np.bool_], factor: int) -> NDArray[np.bool_] | None:
@@ -165,12 +166,8 @@ def _whole(flags: NDArray[np.bool_], factor: int) -> NDArray[np.bool_] | None:
     return full if factor == width else _whole(full, factor // width)
 
 
-def pack(flags: NDArray[np.bool_]) -> int:
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-
-
 def spread(bits: int, count: int, factor: int) -> int:
     """The same set where each of `count` units has been cut into `factor` units."""
     raw = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     flags = np.unpackbits(raw, bitorder="little")[:count]
-    return pack(np.repeat(flags, factor).astype(np.bool_))
+    return packed(np.repeat(flags, factor).astype(np.bool_))
