@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from croq.diagnostics import Diagnostic
+from croq.processes import both
 
 if TYPE_CHECKING:
     from croq.ir.objects import Kernel
@@ -65,13 +67,21 @@ def validate(kernel: Kernel, written: Callable[[str], Kernel]) -> list[Diagnosti
     return blame(verdict, verify_protocol(source, level="tile"), source).diagnostics()
 
 
-def judge(kernels: Iterable[Kernel], written: Callable[[str], Kernel]) -> Iterator[Judgement]:
-    """The verdicts on every kernel of a program."""
+def judge(
+    kernels: Iterable[Kernel], written: Callable[[str], Kernel], *, together: bool = False
+) -> Iterator[Judgement]:
+    """The verdicts on every kernel of a program. `together`: both of a kernel at once, in two processes."""
     from croq.verify import THOROUGH, blame, disagreements, verify_protocol
 
     for kernel in kernels:
-        lowered = verify_protocol(kernel, options=THOROUGH)
         source = written(kernel.name)
-        verdict = verify_protocol(source, level="tile", options=THOROUGH)
+        lowered, verdict = (both if together else _in_turn)(
+            partial(verify_protocol, kernel, options=THOROUGH),
+            partial(verify_protocol, source, level="tile", options=THOROUGH),
+        )
         remarks = tuple(disagreements(kernel))
         yield Judgement(kernel.name, verdict, blame(lowered, verdict, source), remarks)
+
+
+def _in_turn(first: Callable[[], Verdict], second: Callable[[], Verdict]) -> tuple[Verdict, Verdict]:
+    return first(), second()

@@ -131,7 +131,7 @@ def check_and_show(session: Session, file: str, *, ptx: bool = False) -> int:
     with console.busy(f"checking {source.name}"):
         try:
             made = compile_file(source, session.settings())
-            judgements += judge(made.module.kernels, made.written)
+            judgements += judge(made.module.kernels, made.written, together=True)
             found = [*made.warnings, *(d for judgement in judgements for d in judgement.diagnostics())]
             found += _own_faults(source, judgements)
         except CompileError as error:

@@ -74,6 +74,7 @@ class Bar(Slot):
     last: Clock | None = None  # what a waiter for the last completed phase learns
     waits: list[tuple[int, int, int, Site, int]] = field(default_factory=list)  # completion, agent, time, site, moment
     born: tuple[Epoch, Epoch | None] | None = None  # initialisation, and its fence
+    met: int = 0  # bits of the agents that know of it
     landed: int = 0  # bytes of this phase
     announced: int = 0
     last_load: tuple[int, Site, int] | None = None  # completion it counts on, site, moment
@@ -118,8 +119,10 @@ class Barriers(State):
         if not 0 <= number < event.slots:
             self.check_slot(event, number, site, warp)
         bar = self.bars[event][number]
-        if bar.born is None or known(self.vc[agent], bar.born[0][0]) < bar.born[0][1]:
-            raise unborn(self, bar, site, warp)
+        if not bar.met >> agent & 1:
+            if bar.born is None or known(self.vc[agent], bar.born[0][0]) < bar.born[0][1]:
+                raise unborn(self, bar, site, warp)
+            bar.met |= 1 << agent
         return bar
 
     # -------------------------------------------------------------------------------------------------- mbarriers

@@ -29,7 +29,7 @@ from croq.target import swizzle
 from croq.target.cuda import WARP
 from croq.target.handshakes import CommitGroups, Epoch
 from croq.verify.barriers import Barriers
-from croq.verify.clocks import Clock, known
+from croq.verify.clocks import LOG_WIDTH, MOST, Clock, known
 from croq.verify.contents import Contents, Key, Store
 from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missing_fence, outside, uninitialised
 from croq.verify.regions import Regions
@@ -102,7 +102,7 @@ class Memory(Barriers):
         bits, write = new.bits, new.write
         kept = []
         for old in tile.accesses:
-            overlap = old.bits & bits
+            overlap = bits if old.bits is bits else old.bits & bits  # places are made once
             opposed = overlap and (write or old.write)
             covered = overlap == old.bits and (write or not old.write)
             over = (opposed or covered) and _over(old, agents, clocks)
@@ -117,7 +117,7 @@ class Memory(Barriers):
                 old.kept = False
             else:
                 kept.append(old)
-        if not write and bits & ~tile.written:
+        if not write and tile.written is not tile.whole and bits & ~tile.written:
             raise uninitialised(self, tile, new)
         if new.asynchronous or not _joined(tile, new):
             kept.append(new)
@@ -126,8 +126,10 @@ class Memory(Barriers):
             self._written(tile, new)
 
     def _written(self, tile: Tile, new: Access) -> None:
-        if not new.warp.perhaps:
+        if not new.warp.perhaps and tile.written is not tile.whole:
             tile.written |= new.bits
+            if tile.written == tile.whole:
+                tile.written = tile.whole
         if tile.buffer in self.program.consulted:
             self._write(tile, new)
 
@@ -410,8 +412,9 @@ def _over(old: Access, agents: Agents, clocks: list[Clock]) -> bool:
     for component, value in ends:
         if component in agents:
             return True
+        place = component << LOG_WIDTH
         for clock in clocks:
-            if known(clock, component) >= value:
+            if clock >> place & MOST >= value:  # `known`, at the place where most time goes
                 return True
     return False
 

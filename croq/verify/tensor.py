@@ -191,7 +191,7 @@ class Tensor(Memory):
     def registers(self, warp: Warp, mask: int, site: Site, dynamic: tuple[Scalar, ...] = ()) -> None:
         """W5: a run of ordinary operations on fragments."""
         self.work += 1
-        flying = list(warp.mmas)
+        flying = list(warp.mmas) if warp.mmas.groups or warp.mmas.open else ()
         indices = iter(dynamic)
         uses: Registers = site.objects["registers"]
         for use in uses.uses:
