@@ -1,4 +1,4 @@
-"""Two computations at once, the second in a process of its own, where there are two processors and processes that fork."""
+"""Two computations at once, the second in a process of its own: where there are two processors, and processes fork."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import cache
+from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -32,7 +34,6 @@ from typing import (
     dataclass_transform,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 from croq.ir.types import ThreadSet
@@ -253,7 +254,7 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
     def decorate(cls: _OpT) -> _OpT:
         made = dataclass(eq=False)(cls)
         made.NAME, made.VOCABULARY, made.PURE = name, vocabulary, pure
-        hints = get_type_hints(made, include_extras=True)
+        hints = {name: hint for base in reversed(made.__mro__) for name, hint in _hints(base).items()}
         touched = []
         for f in fields(made):
             hint = hints[f.name]
@@ -276,6 +277,12 @@ def operation(name: str, vocabulary: Vocabulary = "both", *, pure: bool = False)
         return typing.cast(_OpT, made)
 
     return decorate
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """Of the fields that the class itself declares: `typing.get_type_hints` evaluates those of its bases each time."""
+    return get_annotations(cls, eval_str=True)
 
 
 def _holds(hint: Any, *kinds: type) -> bool:
