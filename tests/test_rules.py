@@ -79,7 +79,7 @@ def test_every_rule_is_named_by_a_test_or_at_work_in_a_program():
     assert missing == NAMED_BY_NO_TEST
 
 
-@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4", "v5"])
 def test_reasons_beside_the_lines_change_nothing_else(name):
     module = built(name)
     pipeline.run(module, Sink())

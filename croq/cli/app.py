@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from croq.cli.options import Argument, Option
 from croq.cli.session import Session, command
 
-File = Annotated[str, Argument(help="A path, `-`, or the bare name of a shipped kernel: v1, v2, v3, v4.")]
+File = Annotated[str, Argument(help="A path, `-`, or the bare name of a shipped kernel: v1, v2, v3, v4, v5.")]
 FunctionName = Annotated[
     str | None, Option("--kernel", metavar="NAME", help="Which __co__ function, where a file has several.")
 ]

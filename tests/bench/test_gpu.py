@@ -27,7 +27,7 @@ def test_arrays_come_back_as_they_went(gpu, dtype):
     np.testing.assert_array_equal(back, host)
 
 
-@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4", "v5"])
 def test_shipped_kernels_are_right_and_timed(gpu, name):
     import croq
 
@@ -62,7 +62,7 @@ def outputs(gpu, name, inputs, launches):
         yield gpu.download(arrays["o"])
 
 
-@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4", "v5"])
 def test_two_hundred_launches_are_equal_in_every_bit(gpu, name):
     from croq.bench.inputs import make_inputs
 
@@ -77,6 +77,6 @@ def test_overlap_and_traversal_change_rounding_only(gpu):
     from croq.bench.inputs import make_inputs
 
     inputs = make_inputs(AttentionWorkload(4, 32, 4096))
-    results = {name: next(outputs(gpu, name, inputs, 1)).astype(np.float32) for name in ("v2", "v3", "v4")}
-    for name in ("v3", "v4"):
+    results = {name: next(outputs(gpu, name, inputs, 1)).astype(np.float32) for name in ("v2", "v3", "v4", "v5")}
+    for name in ("v3", "v4", "v5"):
         assert np.abs(results[name] - results["v2"]).max() <= 0.004

@@ -328,7 +328,7 @@ class TestRun:
         result = croq("run", "--device", "sim", *arguments)
         assert result.exit_code == 1 and code in result.stderr
 
-    @pytest.mark.parametrize("kernel", ["v1", "v2", "v3", "v4"])
+    @pytest.mark.parametrize("kernel", ["v1", "v2", "v3", "v4", "v5"])
     def test_a_sequence_need_not_fill_its_last_tile(self, kernel):
         result = croq("run", kernel, "--device", "sim", "--batch", 1, "--heads", 1, "--seq", 200)
         assert result.exit_code == 0 and "check   ok" in result.stdout, result.stderr

@@ -60,7 +60,7 @@ def emitted_waits(kernel: croq.Kernel) -> list[int]:
 
 # -------------------------------------------------------------------------------------------------------------- builds
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4", "v5"])
 def test_shipped_kernels_compile_with_a_watchdog(name: str) -> None:
     plain, watched = croq.compile(name), croq.compile(name, watchdog=SECONDS)
     assert watched.cuda == plain.cuda

@@ -89,8 +89,8 @@ def _case_arrays(case: dict[str, Any], size: str) -> Arrays:
 
 
 def shipped() -> Iterator[Subject]:
-    for name in ("v1", "v2", "v3", "v4"):
-        persistent = name == "v3"
+    for name in ("v1", "v2", "v3", "v4", "v5"):
+        persistent = name in ("v3", "v5")
         defines = {"PERSISTENT_CTAS": 2} if persistent else {}
         compiled = partial(_kernels, ROOT / "kernels" / f"{name}.co", defines, None)
         yield Subject(name, compiled, partial(_attention, 2 if persistent else 3, persistent), {})

@@ -77,8 +77,9 @@ def test_attention(lower, name, tiles, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_persistent_attention_with_device_functions(lower, schedule):
-    kernel = lower(ROOT / "kernels" / "v3.co", {"PERSISTENT_CTAS": 2})
+@pytest.mark.parametrize("name", ["v3", "v5"])
+def test_persistent_attention_with_device_functions(lower, name, schedule):
+    kernel = lower(ROOT / "kernels" / f"{name}.co", {"PERSISTENT_CTAS": 2})
     arrays = _attention_arrays(256, 2)
     tasks = [bm | head << 8 for head in range(2) for bm in range(2)]
     arrays["tasks"] = np.array([tasks[0], tasks[3], tasks[1], tasks[2]], np.int32)
@@ -89,14 +90,15 @@ def test_persistent_attention_with_device_functions(lower, schedule):
 
 def _simulated(lower, name, arrays):
     length = arrays["Q"].shape[1]
-    defines = {"PERSISTENT_CTAS": 1} if name == "v3" else {}
-    if name == "v3":
+    persistent = name in ("v3", "v5")
+    defines = {"PERSISTENT_CTAS": 1} if persistent else {}
+    if persistent:
         arrays["tasks"] = np.arange(length // 128, dtype=np.int32)
         arrays["offsets"] = np.array([0, length // 128], np.int32)
     run(lower(ROOT / "kernels" / f"{name}.co", defines), arrays)
 
 
-@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4", "v5"])
 @pytest.mark.parametrize("value", [16256.0, 3e4, 1e9, 1.6e18, 3.3e38])
 def test_equal_scores_of_any_size_give_the_mean(lower, name, value):
     """A product that is rounded on one side of a difference only would be off by more than exp2 can hold."""
@@ -109,7 +111,7 @@ def test_equal_scores_of_any_size_give_the_mean(lower, name, value):
     np.testing.assert_allclose(arrays["O"].astype(np.float64)[0], want, atol=1e-2)
 
 
-@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4"])
+@pytest.mark.parametrize("name", ["v1", "v2", "v3", "v4", "v5"])
 @pytest.mark.parametrize("scale", [30.0, 3e3, 3e4, 1e6, 1e15])
 def test_scores_of_any_size_give_the_softmax(lower, name, scale):
     """Across the score from which the kernels scale by a power of two."""
