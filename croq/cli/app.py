@@ -23,7 +23,7 @@ Schedule = Annotated[
     str,
     Option(metavar="eager|lazy|random:SEED|hostile[:K]", help="When asynchronous operations complete (simulator)."),
 ]
-Kind = Literal["ast", "tile-ir", "ir", "plan", "cuda", "ptx", "cubin", "sass"]
+Kind = Literal["ast", "tile-ir", "ir", "plan", "cuda", "ptx", "cubin", "sass", "sass-stats"]
 
 
 @command
@@ -42,11 +42,18 @@ def compile(
     why: Annotated[
         bool, Option("--why", help="With --emit cuda: the rule beside each barrier, fence, wait and election.")
     ] = False,
+    fail_on_spill: Annotated[
+        bool, Option("--fail-on-spill", help="Spilled registers and arrays in local memory are errors.")
+    ] = False,
+    fail_on_serialized: Annotated[
+        bool, Option("--fail-on-serialized", help="It is an error if ptxas serialises WGMMA or ignores `setreg`.")
+    ] = False,
 ) -> int:
     """Compile to CUDA and cubin."""
-    from croq.cli.compiling import compile_and_show
+    from croq.cli.compiling import SERIALISED, SPILLED, compile_and_show
 
-    return compile_and_show(session, file, emit, after, out, lineinfo=lineinfo, verify=verify, why=why)
+    never = (*(SPILLED if fail_on_spill else ()), *(SERIALISED if fail_on_serialized else ()))
+    return compile_and_show(session, file, emit, after, out, lineinfo=lineinfo, verify=verify, why=why, never=never)
 
 
 @command

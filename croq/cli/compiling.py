@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from croq.compiler import PartialIR, compile_file
 from croq.diagnostics import CompileError, Diagnostic
 from croq.source import SourceFile
 from croq.stages import Observer, Stages
+
+SPILLED = ("W-3001", "W-3002")
+SERIALISED = ("W-3003", "W-3004")
 
 if TYPE_CHECKING:
     from croq.agreement import Agreement
@@ -63,7 +67,9 @@ def compile_and_show(
     lineinfo: bool = False,
     verify: bool = True,
     why: bool = False,
+    never: Iterable[str] = (),
 ) -> int:
+    """`never`: codes of remarks of the CUDA compiler that are errors here."""
     if why and (kind != "cuda" or after is not None):
         raise refused("--why", "reasons stand in CUDA text: add `--emit cuda`")
     if after is not None:
@@ -74,12 +80,19 @@ def compile_and_show(
             output.emit(session.console, made, kind, b"", out)  # refused before the compiler runs
         from croq.emit import emit_cuda
 
-        content = emit_cuda(made.module.kernels, lineinfo=lineinfo, why=True) if why else output.stage(made, kind)
+        content = (
+            emit_cuda(made.module.kernels, lineinfo=lineinfo, why=True)
+            if why
+            else output.stage(made, kind, session.console.json)
+        )
         output.emit(session.console, made, kind, content, out)
         return 0
     with session.console.busy("compiling the CUDA text"):
         image = made.image
-    session.console.diagnostics(image.warnings)
+    denied = [replace(warning, severity="error") for warning in image.warnings if warning.code in set(never)]
+    session.console.diagnostics([warning for warning in image.warnings if warning.code not in set(never)])
+    if denied:
+        raise CompileError(denied)  # before anything is written
     paths = output.write_all(made, Path(out)) if out is not None else []
     output.summary(session.console, made, paths)
     return 0

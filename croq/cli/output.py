@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from croq.texts import stem
 
 SUFFIXES = {
     "ast": ".ast", "tile-ir": ".tile-ir", "ir": ".ir", "plan": ".plan.json", "cuda": ".cu", "ptx": ".ptx",
-    "cubin": ".cubin", "sass": ".sass",
+    "cubin": ".cubin", "sass": ".sass", "sass-stats": ".sass-stats",
 }  # fmt: skip
 
 
-def stage(made: Stages, kind: str) -> str | bytes:
-    """One stage of a compilation: text, and bytes for `cubin`."""
+def stage(made: Stages, kind: str, json: bool = False) -> str | bytes:
+    """One stage of a compilation: text, and bytes for `cubin`. `json`: where the text comes in two forms."""
     from croq.plan import to_json
 
     stages: dict[str, Callable[[], str | bytes]] = {
@@ -34,8 +35,16 @@ def stage(made: Stages, kind: str) -> str | bytes:
         "ptx": lambda: made.ptx,
         "cubin": lambda: made.cubin,
         "sass": lambda: made.sass,
+        "sass-stats": lambda: _statistics(made, json),
     }
     return stages[kind]()
+
+
+def _statistics(made: Stages, json: bool) -> str:
+    from croq.driver.sass_stats import render, statistics
+
+    found = statistics(made.sass)
+    return dumps([function.to_json() for function in found], indent=2) + "\n" if json else render(found)
 
 
 def emit(console: Console, made: Stages, kind: str, content: str | bytes, out: str | None) -> None:
@@ -94,6 +103,7 @@ def summary(console: Console, made: Stages, paths: list[Path]) -> None:
                 "file": made.file.name,
                 "arch": made.settings.arch,
                 "kernels": facts,
+                "remarks": [warning.code for warning in made.image.warnings],
                 "seconds": stages,
                 "files": [str(path) for path in paths],
             }
@@ -105,7 +115,7 @@ def summary(console: Console, made: Stages, paths: list[Path]) -> None:
         spills = f"{fact['spill_stores'] + fact['spill_loads']} bytes of spills" if _spills(fact) else "no spills"
         console.summary(
             f"  {fact['kernel']}: {fact['threads']} threads, {fact['shared_bytes']:,} bytes of shared memory, "
-            f"{fact['registers']} registers, {spills}"
+            f"{fact['registers']} registers, {spills}{_resident(fact['occupancy'])}"
         )
     console.summary("  " + ", ".join(f"{name} {value:.3f} s" for name, value in made.seconds.items()))
     for path in paths:
@@ -116,13 +126,33 @@ def _spills(fact: dict[str, Any]) -> bool:
     return bool(fact["spill_stores"] or fact["spill_loads"])
 
 
+def _resident(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    ctas = "1 CTA" if found["ctas"] == 1 else f"{found['ctas']} CTAs"
+    return f", {ctas} an SM (limited by {' and '.join(found['limits'])})"
+
+
+def _occupancy(made: Stages, kernel: dict[str, Any], registers: int | None) -> dict[str, Any] | None:
+    """None where the number of registers is not known."""
+    from croq.target import TARGETS
+    from croq.target.occupancy import occupancy
+
+    if registers is None:
+        return None
+    found = occupancy(TARGETS[made.settings.arch], kernel["threads"], registers, kernel["shared_bytes"])
+    return {"ctas": found.ctas, "warps": found.warps, "limits": list(found.limits)}
+
+
 def _facts(made: Stages, kernel: dict[str, Any]) -> dict[str, Any]:
     usage = {item.name: item for item in made.image.usage}.get(made.lowered.entries[kernel["kernel"]])
+    registers = usage.registers if usage else None
     return {
         "kernel": kernel["kernel"],
         "threads": kernel["threads"],
         "shared_bytes": kernel["shared_bytes"],
-        "registers": usage.registers if usage else None,
+        "registers": registers,
+        "occupancy": _occupancy(made, kernel, registers),
         "spill_stores": usage.spill_stores if usage else 0,
         "spill_loads": usage.spill_loads if usage else 0,
         "stack_bytes": usage.stack_bytes if usage else 0,

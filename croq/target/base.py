@@ -133,7 +133,11 @@ class Target:
     name: str
     capability: tuple[int, int]
     shared_bytes: int  # of a CTA
-    registers: int  # of a CTA, 32 bits each
+    registers: int  # of a CTA, and of an SM, 32 bits each
+    sm_shared_bytes: int  # of an SM
+    cta_shared_reserved: int  # bytes that the system takes of each CTA
+    sm_warps: int
+    sm_ctas: int
     register_requests: range
     named_barriers: int
     tensor_core: TensorCore

@@ -16,6 +16,7 @@ MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 QUARTERS = 4  # of an SM, each with a scheduler of its own, among which the warps are spread. CUDA guide
 MAX_REGISTERS = 255  # of a thread
+REGISTER_UNIT = 256  # a warp gets a multiple of so many. CUDA guide, "Multiprocessor Level"; occupancy calculator
 
 # -------------------------------------------------------------------------------------------------- synchronisation
 CTA_BARRIER = 0  # the named barrier of __syncthreads. PTX ISA, "bar, barrier"
