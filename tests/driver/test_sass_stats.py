@@ -1,4 +1,4 @@
-"""Loops of machine code, and budgets of the shipped kernels: more instructions, registers or spills show without a GPU."""
+"""Loops of machine code, and budgets of the shipped kernels: what grows shows without a GPU."""
 
 from __future__ import annotations
 
