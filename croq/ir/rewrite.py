@@ -30,7 +30,7 @@ from croq.ir.types import FLOATS, INTEGERS, ThreadSet
 from croq.source import Span
 
 Number = int | float | bool
-COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne", "land", "lor"})
+COMPARISONS = frozenset({*numbers.COMPARISONS, "land", "lor"})
 Rewriter = Callable[[Op], "Sequence[Op] | None"]
 
 
