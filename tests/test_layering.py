@@ -99,6 +99,7 @@ OF_ONE_ARCHITECTURE = {
     "croq.emit.file",
     "croq.emit.kernel",
     "croq.emit.ops.tensor_cores",
+    "croq.driver.sass_stats",  # opcodes of its machine code, by pipe
 }
 
 
