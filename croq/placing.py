@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from croq.diagnostics import CompileError, Diagnostic
-from croq.driver.nvrtc import compile_cuda
+from croq.driver.nvrtc import compile_cuda, compile_ptx, line_span
 from croq.emit import emit_cuda
 from croq.source import Span
 
 if TYPE_CHECKING:
     from croq.stages import Stages
 
+LINES = "--generate-line-info"
 _CUDA_PLACE = re.compile(r"at [^:]+\.cu:(\d+)")  # the note of a message of the CUDA compiler
 
 
@@ -60,3 +61,38 @@ def _by_text(made: Stages, fault: Diagnostic) -> Diagnostic:
         return fault
     span = Span(made.file, start, start + len(emitted))
     return replace(fault, span=span, notes=tuple(n for n in fault.notes if _CUDA_PLACE.match(n) is None))
+
+
+# ------------------------------------------------------------------------------------------------------------- remarks
+
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+))?")
+_FILE = re.compile(r"\s*\.file\s+(\d+)\s+\"(?:[^\"]*/)?([^\"/]+)\"", re.MULTILINE)
+
+
+def span_of_ptx(made: Stages, line: int) -> Span | None:
+    """The line of the `.co` file from which a line of the PTX came, if line tables tell.
+
+    ptxas counts lines of the PTX that it was given. The tables are those of a second compile, in which the same
+    instructions stand in the same order.
+    """
+    arch = made.settings.arch.replace("sm_", "compute_")
+    traced = compile_ptx(made.cuda, arch=arch, options=[*made.settings.options, LINES], name=made.cuda_name)
+    plain = traced if made.settings.lineinfo else made.ptx
+    before = sum(map(_is_instruction, plain.splitlines()[:line]))
+    names = dict(_FILE.findall(traced))
+    emitted = None
+    for text in traced.splitlines():
+        if match := _LOC.match(text):
+            number, at = (match[3], match[4]) if match[3] else (match[1], match[2])
+            ours = names.get(number) in (made.cuda_name, Path(made.file.name).name)
+            emitted = int(at) if ours else emitted
+        before -= _is_instruction(text)
+        if before == 0:
+            break
+    found = made.source_line(emitted) if emitted is not None else None
+    return line_span(made.file, found) if found is not None else None
+
+
+def _is_instruction(line: str) -> bool:
+    text = line.strip()
+    return text.endswith(";") and not text.startswith((".", "//"))

@@ -19,7 +19,7 @@ from croq import memo
 from croq.diagnostics import CompileError, Diagnostic, Sink
 from croq.memo import Lowered
 from croq.settings import Settings
-from croq.source import SourceFile
+from croq.source import SourceFile, Span
 from croq.texts import stem
 
 if TYPE_CHECKING:  # for what recalled compilations do not import
@@ -234,8 +234,20 @@ class Stages:
     def warnings(self) -> tuple[Diagnostic, ...]:
         """Warnings of every stage that has run; of a watchdog build not the CUDA compiler's, which are none of the
         program's: its registers and its speed are those of another kernel."""
-        image = self.__dict__.get("image") if self.settings.watchdog is None else None
-        return self.diagnostics + (image.warnings if image is not None else ())
+        built = self.settings.watchdog is None and "image" in self.__dict__
+        return self.diagnostics + (self.remarks if built else ())
+
+    @cached_property
+    def remarks(self) -> tuple[Diagnostic, ...]:
+        """What the CUDA compiler says of lost performance, read from the log of the compile, recalled or not."""
+        from croq.driver.ptxas_log import parse_warnings
+
+        def place(line: int) -> Span | None:
+            from croq.placing import span_of_ptx  # as above; and it compiles to PTX, which no clean kernel waits for
+
+            return span_of_ptx(self, line)
+
+        return parse_warnings(self.image.log, place)
 
     def watched(self, seconds: float) -> Stages:
         """The same IR, to be built with a watchdog of `seconds`. Raises CompileError E-4200."""

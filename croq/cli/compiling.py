@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,14 +67,19 @@ def compile_and_show(
     lineinfo: bool = False,
     verify: bool = True,
     why: bool = False,
-    never: Iterable[str] = (),
+    never: Collection[str] = (),
 ) -> int:
     """`never`: codes of remarks of the CUDA compiler that are errors here."""
     if why and (kind != "cuda" or after is not None):
         raise refused("--why", "reasons stand in CUDA text: add `--emit cuda`")
     if after is not None:
+        if never:
+            raise refused("--after", "behind a pass nothing has been compiled that could spill or be serialised")
         return _show_after(session, file, kind, after, out)
     made = compile_session(session, file, lineinfo=lineinfo, verify=verify)
+    if kind is None or never:
+        with session.console.busy("compiling the CUDA text"):
+            _report(session, made, never)
     if kind is not None:
         if kind == "cubin" and out is None:
             output.emit(session.console, made, kind, b"", out)  # refused before the compiler runs
@@ -87,15 +92,17 @@ def compile_and_show(
         )
         output.emit(session.console, made, kind, content, out)
         return 0
-    with session.console.busy("compiling the CUDA text"):
-        image = made.image
-    denied = [replace(warning, severity="error") for warning in image.warnings if warning.code in set(never)]
-    session.console.diagnostics([warning for warning in image.warnings if warning.code not in set(never)])
-    if denied:
-        raise CompileError(denied)  # before anything is written
     paths = output.write_all(made, Path(out)) if out is not None else []
     output.summary(session.console, made, paths)
     return 0
+
+
+def _report(session: Session, made: Stages, never: Collection[str]) -> None:
+    """Remarks of the CUDA compiler. Raises CompileError where some are errors, before anything is shown or written."""
+    found = [replace(d, severity="error") if d.code in never else d for d in made.remarks]
+    if any(d.severity == "error" for d in found):
+        raise CompileError(found)
+    session.console.diagnostics(found)
 
 
 def _show_after(session: Session, file: str, kind: str | None, after: str, out: str | None) -> int:

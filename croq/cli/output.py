@@ -103,7 +103,7 @@ def summary(console: Console, made: Stages, paths: list[Path]) -> None:
                 "file": made.file.name,
                 "arch": made.settings.arch,
                 "kernels": facts,
-                "remarks": [warning.code for warning in made.image.warnings],
+                "remarks": [remark.code for remark in made.remarks],
                 "seconds": stages,
                 "files": [str(path) for path in paths],
             }
@@ -112,18 +112,26 @@ def summary(console: Console, made: Stages, paths: list[Path]) -> None:
     total = sum(made.seconds.values())
     console.summary(f"compiled {made.file.name} for {made.settings.arch} in {total:.2f} s")
     for fact in facts:
-        spills = f"{fact['spill_stores'] + fact['spill_loads']} bytes of spills" if _spills(fact) else "no spills"
         console.summary(
             f"  {fact['kernel']}: {fact['threads']} threads, {fact['shared_bytes']:,} bytes of shared memory, "
-            f"{fact['registers']} registers, {spills}{_resident(fact['occupancy'])}"
+            f"{_registers(fact)}, {_spills(fact)}{_resident(fact['occupancy'])}"
         )
     console.summary("  " + ", ".join(f"{name} {value:.3f} s" for name, value in made.seconds.items()))
     for path in paths:
         console.summary(f"  wrote {path}")
 
 
-def _spills(fact: dict[str, Any]) -> bool:
-    return bool(fact["spill_stores"] or fact["spill_loads"])
+def _registers(fact: dict[str, Any]) -> str:
+    """What ptxas names is what a thread has at launch; roles that ask for more or less stand behind it."""
+    roles = "/".join(str(role["setreg"]) for role in fact["roles"])
+    return f"{fact['registers']} registers" + (f" ({roles} by role)" if roles else "")
+
+
+def _spills(fact: dict[str, Any]) -> str:
+    stack = f", {fact['stack_bytes']} bytes of stack" if fact["stack_bytes"] else ""
+    if not fact["spill_stores"] and not fact["spill_loads"]:
+        return f"no spills{stack}"
+    return f"{fact['spill_stores']} bytes of spill stores, {fact['spill_loads']} of spill loads{stack}"
 
 
 def _resident(found: dict[str, Any] | None) -> str:
@@ -133,27 +141,33 @@ def _resident(found: dict[str, Any] | None) -> str:
     return f", {ctas} an SM (limited by {' and '.join(found['limits'])})"
 
 
-def _occupancy(made: Stages, kernel: dict[str, Any], registers: int | None) -> dict[str, Any] | None:
+def _occupancy(made: Stages, threads: int, registers: int | None, shared_bytes: int) -> dict[str, Any] | None:
     """None where the number of registers is not known."""
     from croq.target import TARGETS
     from croq.target.occupancy import occupancy
 
     if registers is None:
         return None
-    found = occupancy(TARGETS[made.settings.arch], kernel["threads"], registers, kernel["shared_bytes"])
+    found = occupancy(TARGETS[made.settings.arch], threads, registers, shared_bytes)
     return {"ctas": found.ctas, "warps": found.warps, "limits": list(found.limits)}
 
 
 def _facts(made: Stages, kernel: dict[str, Any]) -> dict[str, Any]:
     usage = {item.name: item for item in made.image.usage}.get(made.lowered.entries[kernel["kernel"]])
     registers = usage.registers if usage else None
+    static = usage.static_shared if usage else 0
+    shared = kernel["shared_bytes"] + static
     return {
         "kernel": kernel["kernel"],
         "threads": kernel["threads"],
-        "shared_bytes": kernel["shared_bytes"],
+        "shared_bytes": shared,
+        "shared_static": static,
+        "shared_dynamic": kernel["shared_bytes"],
         "registers": registers,
-        "occupancy": _occupancy(made, kernel, registers),
+        "roles": kernel["registers"],
+        "occupancy": _occupancy(made, kernel["threads"], registers, shared),
         "spill_stores": usage.spill_stores if usage else 0,
         "spill_loads": usage.spill_loads if usage else 0,
         "stack_bytes": usage.stack_bytes if usage else 0,
+        "barriers": usage.barriers if usage else 0,
     }

@@ -180,7 +180,7 @@ def _message(match: re.Match[str], quoted: str, files: Mapping[str, SourceFile])
         notes = [f"at {file}:{line}{': `' + quoted + '`' if quoted else ''}"]
         return make("E-3010", None, f"the CUDA compiler says: {text}", notes=notes)
     notes = [f"in the CUDA of this line: `{quoted}`"] if quoted else []
-    return make("E-3010", _line_span(origin, line), f"the CUDA compiler says: {text}", notes=notes)
+    return make("E-3010", line_span(origin, line), f"the CUDA compiler says: {text}", notes=notes)
 
 
 def _quoted_source(lines: Sequence[str], index: int) -> str:
@@ -189,7 +189,8 @@ def _quoted_source(lines: Sequence[str], index: int) -> str:
     return lines[index].strip() if has_caret else ""
 
 
-def _line_span(file: SourceFile, line: int) -> Span | None:
+def line_span(file: SourceFile, line: int) -> Span | None:
+    """A line without its indentation; None: the file has no such line."""
     text = file.line_text(line)
     if not 1 <= line <= len(file.line_starts):
         return None

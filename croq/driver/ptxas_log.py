@@ -7,15 +7,18 @@ below are those of CUDA 12.4 to 13.5.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from croq.diagnostics import Diagnostic, make
+from croq.source import Span
+
+Place = Callable[[int], Span | None]
 
 
 @dataclass(frozen=True)
 class KernelUsage:
-    """What one kernel takes: registers a thread, bytes a thread of spills and stack, static shared bytes, barriers.
+    """What one kernel takes: registers a thread, bytes a thread of spills and stack, barriers, static shared bytes.
 
     Spill counts are bytes of code-level stores and loads, not of traffic. `registers` is the launch value: with
     setmaxnreg the roles run with more or fewer.
@@ -27,6 +30,7 @@ class KernelUsage:
     spill_loads: int
     stack_bytes: int
     barriers: int
+    static_shared: int = 0
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
@@ -34,7 +38,9 @@ _FUNCTION = re.compile(r"Function properties for '?([^'\s]+)'?")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
+_SHARED = re.compile(r"(\d+) bytes smem")
 _REMARK = re.compile(r"\((C\d{4,5})\)\s*(.*)")
+_LINE = re.compile(r"\bline ([1-9]\d*)")  # of the PTX; 0 where ptxas knows none
 _IN_FUNCTION = re.compile(r"function '([^']+)'")
 
 
@@ -54,15 +60,15 @@ def parse_usage(log: str) -> tuple[KernelUsage, ...]:
         elif (match := _USED.search(line)) and entry is not None:
             stack, stores, loads = frame
             registers = int(match[1])
-            barriers = _BARRIERS.search(line)
-            usage.append(KernelUsage(entry, registers, stores, loads, stack, int(barriers[1]) if barriers else 0))
+            barriers, shared = (int(m[1]) if (m := form.search(line)) else 0 for form in (_BARRIERS, _SHARED))
+            usage.append(KernelUsage(entry, registers, stores, loads, stack, barriers, shared))
             entry = None
     return tuple(usage)
 
 
-def parse_warnings(log: str) -> tuple[Diagnostic, ...]:
-    """Warnings about lost performance, one for each fault and kernel."""
-    return (*_usage_warnings(parse_usage(log)), *_remark_warnings(log))
+def parse_warnings(log: str, place: Place | None = None) -> tuple[Diagnostic, ...]:
+    """Warnings about lost performance, one for each fault and kernel. `place`: where a line of the PTX came from."""
+    return (*_usage_warnings(parse_usage(log)), *_remark_warnings(log, place or (lambda line: None)))
 
 
 def _usage_warnings(usage: Iterable[KernelUsage]) -> Iterator[Diagnostic]:
@@ -87,7 +93,7 @@ def _usage_warnings(usage: Iterable[KernelUsage]) -> Iterator[Diagnostic]:
             )
 
 
-def _remark_warnings(log: str) -> Iterator[Diagnostic]:
+def _remark_warnings(log: str, place: Place) -> Iterator[Diagnostic]:
     seen: set[tuple[str, str]] = set()
     for line in log.splitlines():
         match = _REMARK.search(line)
@@ -99,10 +105,11 @@ def _remark_warnings(log: str) -> Iterator[Diagnostic]:
         if (code, kernel) in seen:
             continue
         seen.add((code, kernel))
-        yield _remark(code, text, kernel)
+        at = _LINE.search(text)
+        yield _remark(code, text, kernel, place(int(at[1])) if at else None)
 
 
-def _remark(code: str, text: str, kernel: str) -> Diagnostic:
+def _remark(code: str, text: str, kernel: str, span: Span | None) -> Diagnostic:
     where = f" in `{kernel}`" if kernel else ""
     if "setmaxnreg" in text:
         return make(
@@ -118,10 +125,10 @@ def _remark(code: str, text: str, kernel: str) -> Diagnostic:
         what = "runs WGMMA one at a time" if serialised else "adds synchronisation around WGMMA"
         return make(
             "W-3004",
-            None,
+            span,
             f"ptxas {what}{where} ({code})",
             severity="warning",
             notes=[f"ptxas: {text}"],
             hint="touch no accumulator and no register operand between issue and wait, and branch around no WGMMA",
         )
-    return make("W-3005", None, f"ptxas remark {code}{where}", severity="warning", notes=[f"ptxas: {text}"])
+    return make("W-3005", span, f"ptxas remark {code}{where}", severity="warning", notes=[f"ptxas: {text}"])

@@ -1,7 +1,7 @@
 """How many CTAs of a kernel an SM holds at a time, and what limits it.
 
 CUDA C++ Programming Guide, "Multiprocessor Level": registers are given to warps in units, whatever `setmaxnreg` does
-with them afterwards.
+with them afterwards. A warp has them of its quarter, which has a register file of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from croq.target.base import Target
-from croq.target.cuda import REGISTER_UNIT, WARP
+from croq.target.cuda import QUARTERS, REGISTER_UNIT, WARP
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -
     warps = -(-threads // WARP)
     of_a_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
     allowed = {
-        "registers": target.registers // max(1, of_a_warp * warps),
+        "registers": target.registers // QUARTERS // max(1, of_a_warp) * QUARTERS // warps,
         "shared memory": target.sm_shared_bytes // (shared_bytes + target.cta_shared_reserved),
         "warps": target.sm_warps // warps,
         "CTAs": target.sm_ctas,

@@ -138,6 +138,26 @@ class TestEmit:
         assert croq("compile", SAXPY, "--emit", "cubin").exit_code == 2
 
 
+TOUCHED = """\
+__co__ void f(global bf16 [64, 64] a, global bf16 [64, 64] b, global f32 [64, 64] c) {
+  parallel one by 1 : block {
+    shared bf16 [64, 64] a_buf;
+    shared bf16 [64, 64] b_buf;
+    parallel p by 1 : group-4, t by 128 : thread {
+      tma.load.swiz<128> a => a_buf;
+      tma.load.swiz<128> b => b_buf;
+      acc = mma.fill.f32 0.0f;
+      product = mma.row.row.async acc, a_buf, b_buf;
+      __cpp__("acc[0] += 1.0f;");
+      wait product;
+      mma.store acc, c;
+    }
+  }
+}
+"""
+TOUCHED_LINE = 10
+
+
 @pytest.mark.nvrtc
 class TestCompile:
     def test_the_summary(self):
@@ -152,6 +172,35 @@ class TestCompile:
             ["recall", "nvrtc"],
             ["recall", "parse", "analyse", "build", "passes", "verify", "emit", "nvrtc"],
         )
+
+    def test_what_a_kernel_takes(self):
+        (v4,) = json.loads(croq("compile", "v4", "--format", "json").stdout)["kernels"]
+        assert v4["shared_bytes"] == v4["shared_static"] + v4["shared_dynamic"] and v4["barriers"] > 0
+        assert v4["registers"] == 168 and [role["setreg"] for role in v4["roles"]] == [40, 232]
+        assert (v4["occupancy"]["ctas"], v4["occupancy"]["warps"]) == (1, 12)
+        assert "168 registers (40/232 by role), no spills, 1 CTA an SM" in croq("compile", "v4").stdout
+
+    def test_a_remark_of_ptxas_has_the_line_of_the_source(self, tmp_path):
+        path = tmp_path / "touched.co"
+        path.write_text(TOUCHED)
+        for options in ([], ["--lineinfo"]):
+            found = json.loads(croq("compile", path, "--format", "json", *options).stderr)
+            assert [(d["code"], d["span"]["line"]) for d in found] == [("W-3004", TOUCHED_LINE)]
+
+    @pytest.mark.parametrize("recalled", [False, True])
+    @pytest.mark.parametrize(("flag", "code"), [("--fail-on-spill", "W-3001"), ("--fail-on-serialized", "W-3004")])
+    def test_losses_are_refused_and_nothing_is_overwritten(self, tmp_path, monkeypatch, flag, code, recalled):
+        monkeypatch.setenv("CROQ_CACHE_DIR", str(tmp_path / "cache"))
+        if recalled:
+            assert croq("compile", "v4", "-D", "CONSUMER_REGS=120").exit_code == 0
+        kept = tmp_path / "v4.sass"
+        kept.write_text("as it was")
+        for options in (["--emit", "sass"], []):
+            result = croq("compile", "v4", "-D", "CONSUMER_REGS=120", flag, "-o", tmp_path, *options)
+            assert result.exit_code == 1 and f"error[{code}]" in result.stderr and not result.stdout
+        assert kept.read_text() == "as it was" and not (tmp_path / "v4.cubin").exists()
+        assert croq("compile", "v4", flag, "--after", "events").exit_code == 2
+        assert croq("compile", SAXPY, flag).exit_code == 0
 
     def test_all_files_are_written(self, tmp_path):
         assert croq("compile", SAXPY, "-o", tmp_path / "out").exit_code == 0

@@ -8,7 +8,7 @@ from croq.diagnostics import CompileError, EnvironmentFault
 from croq.driver import bindings, disassemble
 from croq.driver.nvrtc import compile_cuda, compile_ptx
 from croq.driver.ptxas_log import KernelUsage, parse_usage, parse_warnings
-from croq.source import SourceFile
+from croq.source import SourceFile, Span
 
 LOG = """\
 ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements.
@@ -35,7 +35,7 @@ ptxas info    : Used 10 registers, 384 bytes cmem[0]
 
 def test_usage_is_read_for_each_kernel() -> None:
     assert parse_usage(LOG) == (
-        KernelUsage("a", 168, 2120, 2740, 2200, 3),
+        KernelUsage("a", 168, 2120, 2740, 2200, 3, 32),
         KernelUsage("b", 10, 0, 0, 16, 0),
     )
 
@@ -47,6 +47,12 @@ def test_each_loss_is_one_warning() -> None:
     assert "C7508" in warnings[2].message
     assert "adds synchronisation" in warnings[3].message
     assert "one at a time" in warnings[4].message
+
+
+def test_remarks_name_lines_of_the_ptx() -> None:
+    file = SourceFile("a.co", "x\n" * 200)
+    spans = [w.span and w.span.start for w in parse_warnings(LOG, lambda line: Span(file, line, line + 1))]
+    assert spans == [None, None, None, 126, 148]
 
 
 def test_a_clean_log_has_no_warning() -> None:
