@@ -35,7 +35,7 @@ from croq.verify.explain import conflict, in_flight_at_end, misaddressed, missin
 from croq.verify.regions import Regions
 from croq.verify.sites import Load, Site
 from croq.verify.state import Warp
-from croq.verify.values import UNKNOWN, Scalar, lanes
+from croq.verify.values import UNKNOWN, Scalar, Undecided, lanes
 
 Agents = tuple[int, ...]
 Places = tuple[Scalar, ...]
@@ -61,6 +61,7 @@ class Access:
     latest: int = 0  # elements of the last instance, once accesses have been joined
     kept: bool = True
     begun: int = 0  # the agent's time when it began
+    maybe: bool = False  # data decide whether it is made
 
 
 @dataclass(eq=False)
@@ -72,6 +73,7 @@ class Tile:
     whole: int
     accesses: list[Access] = field(default_factory=list)
     written: int = 0
+    perhaps: int = 0  # written, or not: data decide
     open: dict[tuple[Site, int], Access] = field(default_factory=dict)  # the last ordinary one of each site and agent
     contents: Contents = field(default_factory=Contents)  # where control depends on the buffer
 
@@ -98,7 +100,7 @@ class Memory(Barriers):
     def touch(self, tile: Tile, new: Access, agents: Agents) -> None:
         """M1 and M3 to M5 for one access that begins now, by threads of which all of `agents` speak."""
         clocks = [self.vc[a] for a in agents]
-        new.begun = self.times[new.agent]
+        new.begun, new.maybe = self.times[new.agent], bool(new.warp.perhaps)
         bits, write = new.bits, new.write
         kept = []
         for old in tile.accesses:
@@ -108,25 +110,37 @@ class Memory(Barriers):
             over = (opposed or covered) and _over(old, agents, clocks)
             if opposed and not _together(old, new, overlap):
                 if not over:
-                    raise conflict(self, tile, old, new)
+                    raise self._clash(tile, old, new)
                 if self.proxies and new.asynchronous and not old.asynchronous and not self._fenced(old, clocks):
                     raise missing_fence(self, tile, old, new)
                 if old.agent == new.agent and not new.asynchronous and self._unsynchronised(old, new, overlap):
-                    raise conflict(self, tile, old, new)
+                    raise self._clash(tile, old, new)
             if covered and over and _outlived(old, new):
                 old.kept = False
             else:
                 kept.append(old)
         if not write and tile.written is not tile.whole and bits & ~tile.written:
-            raise uninitialised(self, tile, new)
+            raise self._unwritten(tile, new)
         if new.asynchronous or not _joined(tile, new):
             kept.append(new)
         tile.accesses = kept
         if write:
             self._written(tile, new)
 
+    def _clash(self, tile: Tile, old: Access, new: Access) -> Exception:
+        if old.maybe and new.maybe:
+            return Undecided(f"data decide which of two accesses of `{tile.buffer.name}` are made", new.site.op)
+        return conflict(self, tile, old, new)
+
+    def _unwritten(self, tile: Tile, new: Access) -> Exception:
+        if new.bits & ~tile.written & tile.perhaps:
+            return Undecided(f"data decide whether `{tile.buffer.name}` has been written here", new.site.op)
+        return uninitialised(self, tile, new)
+
     def _written(self, tile: Tile, new: Access) -> None:
-        if not new.warp.perhaps and tile.written is not tile.whole:
+        if new.maybe:
+            tile.perhaps |= new.bits
+        elif tile.written is not tile.whole:
             tile.written |= new.bits
             if tile.written == tile.whole:
                 tile.written = tile.whole

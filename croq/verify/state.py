@@ -60,6 +60,7 @@ class Warp:
         self.values: list[Scalar] = []  # what is followed of its own (croq/verify/coder.py)
         self.loop_masks: list[int] = []  # the lanes in each loop around
         self.perhaps = 0  # blocks around that data decide about
+        self.perhaps_live: set[Any] = set()  # fragments that such blocks have written
         self.done = False
 
 

@@ -32,7 +32,7 @@ from croq.verify.explain import (
 from croq.verify.memory import Access, Memory, Tile, remembered
 from croq.verify.sites import Site
 from croq.verify.state import Warp
-from croq.verify.values import Scalar
+from croq.verify.values import Scalar, Undecided
 
 Key = tuple[Fragment, int]
 Operand = tuple[Scalar, tuple[Scalar, ...], tuple[Scalar, ...], Scalar]  # slot, place; terms and first of a `Matrix`
@@ -205,10 +205,12 @@ class Tensor(Memory):
                     moment = self.note(warp, culprit, f"touch {use.frag.name}", (), {use.frag})
                     raise register_fault(self, culprit, warp, use.frag, mma, moment)
             if use.needs_value is not None and key not in warp.live:
+                if key in warp.perhaps_live:
+                    raise Undecided(f"data decide whether `{use.frag.name}` has been written here", use.needs_value.op)
                 moment = self.note(warp, use.needs_value, f"read {use.frag.name}", (), {use.frag})
                 raise unset_fragment(self, use.needs_value, warp, use.frag, moment)
-            if use.writes is not None and not warp.perhaps:
-                warp.live.add(key)
+            if use.writes is not None:
+                (warp.perhaps_live if warp.perhaps else warp.live).add(key)
             if use.reads is not None or use.writes is not None:
                 warp.dirty.add(key)
 

@@ -144,3 +144,45 @@ def test_the_store_that_decides_is_named() -> None:
 def test_synchronisation_that_data_of_a_map_decide_is_not_decided(level: str, cold: str) -> None:
     found = verdict(MAPPED.format(cold=cold), level)
     assert found.outcome == "undecided" and "data that is not followed" in found.reason
+
+
+# What data decide about may exclude one another: nothing is claimed of it, and no fault made up.
+GUARDED = """
+__co__ void f(global f32 [128] x, global f32 [128] y) {{
+  parallel b by 1 : block {{
+    shared f32 [128] s;
+    shared event e;
+    parallel p by 1 : group-4, t by 128 : thread {{
+      frag f32 [64, 64] a;
+      {before}
+      trigger e; wait e;
+      {behind}
+    }}
+  }}
+}}
+"""
+MUTUAL = {
+    "written and read under one condition": (
+        "if (x.at(0) > 0.0f) s.at(t) = 1.0f;",
+        "if (x.at(0) > 0.0f) y.at(t) = s.at(127 - t);",
+    ),
+    "written on one of two sides": ("if (x.at(t) > 0.0f) s.at(t) = 1.0f; else s.at(127 - t) = 2.0f;", ""),
+    "a fragment that is filled under a condition": (
+        "if (x.at(0) > 0.0f) { apply {i, j} in a.span { a.at(i, j) = 1.0f; } }",
+        "apply {i, j} in a.span { y.at(i) = a.at(i, j); }",
+    ),
+}
+
+
+@pytest.mark.parametrize("level", ["hw", "tile"])
+@pytest.mark.parametrize("name", MUTUAL)
+def test_what_data_may_exclude_is_not_decided(name: str, level: str) -> None:
+    before, behind = MUTUAL[name]
+    found = verdict(GUARDED.format(before=before, behind=behind), level)
+    assert found.outcome == "undecided" and "data decide" in found.reason, (found.outcome, found.reason)
+
+
+@pytest.mark.parametrize("level", ["hw", "tile"])
+def test_what_nothing_has_written_is_a_fault_under_a_condition_too(level: str) -> None:
+    found = verdict(GUARDED.format(before="", behind="if (x.at(0) > 0.0f) y.at(t) = s.at(127 - t);"), level)
+    assert [d.code for d in found.found] == ["E-6009"], (found.outcome, found.reason)
