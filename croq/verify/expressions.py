@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 def decide(coder: Coder, op: Op) -> None:
     """Choices and comparisons have sides as branches have: what follows from them is not followed by taking one."""
+    if op in coder.program.steps:
+        return
     if isinstance(op, scalar.Select):
         coder.decide(op, op.condition, "choice", coder.value(op.condition))
     elif isinstance(op, scalar.Binary) and op.left.type not in FLOATS:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from croq.ir.core import Value
 from croq.ir.objects import Kernel
-from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, Const, For, Select, Symbol, Unary, VarGet
+from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, For, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
 from croq.numbers import quotient
 from croq.sema.symbolic import Atom, Dim
 from croq.verify.leaves import Expressions
+from croq.verify.rounds import round_of
 from croq.verify.slicing import Lanes
 
 Range = tuple[int, int]
@@ -155,11 +156,11 @@ class Intervals:
         limits: list[int] = []
         up = down = False
         for value in self.expressions.given(op):
-            limit, again = self._round(op, value)
+            again = round_of(self.expressions.definition, op.var, value)
             step = self._step(op, value, threads)
             if again is not None:
-                limits.append(limit)
-                found.append(self.of(again, threads))
+                limits.append(again.limit)
+                found.append(self.of(again.again, threads))
             elif step is None:
                 found.append(self.of(value, threads))
             else:
@@ -170,23 +171,6 @@ class Intervals:
         if limits:
             up, hi = up or hi >= limits[0] or len(set(limits)) > 1, limits[0] - 1
         return (least if down else lo), (most if up else hi)
-
-    def _round(self, get: VarGet, value: Value) -> tuple[int, Value | None]:
-        """`v + 1 == limit ? again : v + 1`: the limit, and what the variable begins with again."""
-        op = self.expressions.definition.get(value)
-        if not isinstance(op, Select):
-            return 0, None
-        end, further = (self.expressions.definition.get(v) for v in (op.condition, op.otherwise))
-        if not (
-            isinstance(end, Binary) and end.op == "eq" and end.left is op.otherwise and isinstance(further, Binary)
-        ):
-            return 0, None
-        limit, one = (self.expressions.definition.get(v) for v in (end.right, further.right))
-        left = self.expressions.definition.get(further.left)
-        counts = further.op == "add" and isinstance(one, Const) and one.value == 1
-        if not (counts and isinstance(limit, Const) and isinstance(left, VarGet) and left.var is get.var):
-            return 0, None
-        return int(limit.value), op.then
 
     def put(self, get: VarGet, change: Assignment, threads: Threads | None) -> int:
         """The least that a change of the variable puts into it."""

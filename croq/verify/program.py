@@ -13,6 +13,7 @@ from croq.verify.coder import Coder, Level
 from croq.verify.device_text import DeviceText
 from croq.verify.intervals import FAR, Intervals
 from croq.verify.leaves import Expressions
+from croq.verify.rounds import steps
 from croq.verify.sites import Decision, Load, Loop, Site
 from croq.verify.slicing import Lanes, Slice, consulted
 
@@ -35,6 +36,7 @@ class Program:
         self.slots: dict[Value, int] = {}  # where a warp keeps each value that is followed
         self.written = written(kernel)
         self.consulted = consulted(self.slice)
+        self.steps = steps(self.slice)
         self.device_text = DeviceText(kernel.device_text)
         coder = Coder(self)
         self.follow = coder.block(kernel.body).as_blocking()

@@ -50,7 +50,7 @@ def test_task_lists_make_their_loops_run() -> None:
     [
         ("gemm_ring.co", "croq::descriptor_word(", "2 + croq::descriptor_word("),  # another place in shared memory
         ("gemm_ring.co", "wgmma_wait<0>", "wgmma_wait<1>"),
-        ("gemm_ring.co", "croq::mbarrier_wait(full + slot * 8, (order / 3) & 1);", ""),
+        ("gemm_ring.co", "croq::mbarrier_wait(full + order_slot * 8, order_parity);", ""),
         ("gemm_ring.co", "croq::named_barrier_sync(1, 128);", ""),  # only where warps part
         ("saxpy.co", " + ", " - "),
     ],
