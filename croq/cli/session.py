@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import croq
 from croq.cli.console import Color, Console, Format
 from croq.cli.options import HELP, CommandLine, Option, UsageFault, listed, parameters, refused, usage
-from croq.diagnostics import CompileError, CroqError, EnvironmentFault, InternalError, make
+from croq.diagnostics import CompileError, CroqError, Diagnostic, EnvironmentFault, InternalError, make
 from croq.settings import Settings
 from croq.source import SourceFile
 from croq.target import DEFAULT
@@ -152,18 +152,10 @@ def finish(session: Session, run: Callable[[], int | None]) -> NoReturn:
 
 
 def _guarded(session: Session, run: Callable[[], int | None]) -> int:
-    def own(error: Exception) -> int:
-        from croq.cli.faults import own_fault
-
-        source = session.source.text if session.source is not None else None
-        before = error.diagnostics if isinstance(error, InternalError) else ()
-        session.console.diagnostics([*before, own_fault(error, source)])
-        return InternalError.exit_status
-
     try:
         return run() or 0
     except InternalError as error:
-        return own(error)
+        return _own(session, error)
     except CroqError as error:
         session.console.diagnostics(error.diagnostics)
         only_options = {diagnostic.code for diagnostic in error.diagnostics} <= OPTION_CODES
@@ -173,19 +165,39 @@ def _guarded(session: Session, run: Callable[[], int | None]) -> int:
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         raise
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO):
-            return own(error)
-        message = f"the output cannot be written: {os.strerror(error.errno)}"
-        session.console.diagnostics([make("E-3122", None, message, hint="make room, or write elsewhere")])
-        _drop_output()
-        return EnvironmentFault.exit_status
-    except MemoryError as error:
-        message = f"the machine has not enough memory: {error or 'an allocation failed'}"
-        session.console.diagnostics([make("E-3121", None, message, hint="ask for smaller sizes")])
-        return EnvironmentFault.exit_status
     except Exception as error:
-        return own(error)
+        lacking = _lacking(error)
+        if lacking is None:
+            return _own(session, error)
+        session.console.diagnostics([lacking])
+        if isinstance(error, OSError):
+            _drop_output()
+        return EnvironmentFault.exit_status
+
+
+def _own(session: Session, error: Exception) -> int:
+    from croq.cli.faults import own_fault
+
+    source = session.source.text if session.source is not None else None
+    before = error.diagnostics if isinstance(error, InternalError) else ()
+    session.console.diagnostics([*before, own_fault(error, source)])
+    return InternalError.exit_status
+
+
+def _lacking(error: Exception) -> Diagnostic | None:
+    """What the environment lacks, where that is what the error means."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO):
+        message = f"the output cannot be written: {os.strerror(error.errno)}"
+        return make("E-3122", None, message, hint="make room, or write elsewhere")
+    if isinstance(error, MemoryError):
+        message = f"the machine has not enough memory: {error or 'an allocation failed'}"
+        return make("E-3121", None, message, hint="ask for smaller sizes")
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package in ("", "croq"):
+        return None
+    message = f"the Python package `{package}`, which croq needs, cannot be imported"
+    hint = "install croq again, e.g. pip install --force-reinstall croq, in the environment that runs it"
+    return make("E-3005", None, message, notes=[f"Python is {sys.executable}"], hint=hint)
 
 
 def _drop_output() -> None:

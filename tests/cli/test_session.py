@@ -227,3 +227,15 @@ class TestExplain:
 def test_standard_input_that_is_no_text():
     done = process("check", "-", input=b"\xff\xfe")
     assert done.returncode == 1 and b"E-2003" in done.stderr
+
+
+def test_a_package_that_is_gone_is_a_fault_of_the_environment(monkeypatch):
+    import croq.cli.compiling as commands
+
+    def gone(*_, **__):
+        raise ModuleNotFoundError("No module named 'lark.lexer'", name="lark.lexer")
+
+    monkeypatch.setattr(commands, "compile_and_show", gone)
+    result = croq("compile", "v4")
+    assert result.exit_code == 3
+    assert "E-3005" in result.stderr and "`lark`" in result.stderr

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from croq.diagnostics import Sink
+from croq.driver.disassemble import sass
 from croq.driver.nvrtc import compile_cuda
+from croq.driver.sass_stats import statistics
 from croq.emit import emit_cuda
 from croq.ir.build import build
 from croq.ir.objects import Kernel
@@ -40,7 +42,10 @@ def test_programs_are_emitted_and_twice_the_same(path: Path) -> None:
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_shipped_kernels_compile_without_spills_and_remarks(path: Path) -> None:
+def test_shipped_kernels_compile_without_remarks_and_keep_hot_loops_in_registers(path: Path) -> None:
+    """v5 spills addresses that it needs once a task (tests/driver/budgets); nothing may be spilled in a hot loop."""
     compiled = compile_cuda(emit_cuda(lowered(path)))
-    assert [w.message for w in compiled.warnings] == []
-    assert all(u.spill_stores == u.spill_loads == u.stack_bytes == 0 for u in compiled.usage)
+    assert [w.message for w in compiled.warnings if w.code != "W-3001"] == []
+    if any(u.spill_stores or u.spill_loads for u in compiled.usage):
+        for function in statistics(sass(compiled.cubin)):
+            assert function.hot is not None and function.hot.spills == 0
