@@ -5,8 +5,8 @@ multiplication and a shift at best, in every place; two registers that step with
 comparison and a selection once. In uniform registers they address barriers and descriptors as they are.
 
 Rules
-    R1  A variable counts if it is only ever set to constants and increased by 1, and is not negative. That it does not
-        count beyond its type is taken for granted (docs/memory-model.md).
+    R1  A variable counts if it is only ever set to constants and increased by 1, outside maps, and is not negative.
+        That it does not count beyond its type is taken for granted (docs/memory-model.md).
     R2  Of one that counts, `v % N` becomes a variable that runs from 0 to N - 1 and begins again, and `v / N & 1` one
         that flips when it does; N is a constant and no power of two, of which both are a shift and a mask.
     R3  Where all changes are made by whole warps, the new variables are the same in all lanes of each: they are marked
@@ -112,7 +112,8 @@ class Ring:
 def _counting(kernel: Kernel) -> dict[Variable, bool]:
     """R1: the variables that count, and (R3) whether they do in all lanes of their warps."""
     found: dict[Variable, bool] = {}
-    bad: set[Variable] = set()
+    maps = (inner for op in kernel.walk() if op.CONTROL == "map" for inner in op.walk())
+    bad = {inner.var for inner in maps if isinstance(inner, Assignment)}
     stepping: set[Variable] = set()
     for block, at, op in _assignments(kernel.body):
         steps = isinstance(op, VarSet) and _one_more(block, at, op)
