@@ -15,7 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-WIDTHS = {"s64": 64, "u64": 64, "s32": 32, "u32": 32, "s16": 16, "u16": 16, "s8": 8, "u8": 8}
+# bytes of each element type that data may have; `bool` is a scalar only
+BYTES = {
+    "f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "tf32": 4,
+    "f16": 2, "bf16": 2, "s16": 2, "u16": 2, "f8_e4m3": 1, "f8_e5m2": 1, "s8": 1, "u8": 1, "bool": 1,
+}  # fmt: skip
+FLOATS = frozenset({"f64", "f32", "tf32", "f16", "bf16", "f8_e4m3", "f8_e5m2"})
+WIDTHS = {
+    type: 8 * size for type, size in BYTES.items() if type != "bool" and type not in FLOATS
+}  # of integers, in bits
+INTEGERS = frozenset(WIDTHS)
 MAX_EXTENT = 2**31 - 2**20  # of a dimension of data: an index with a tile's size on top of it still fits in 32 bits
 LARGEST = {"f8_e4m3": 448.0, "f8_e5m2": 57344.0}  # of the types whose conversions saturate. PTX ISA, cvt .satfinite
 
@@ -150,17 +159,17 @@ class Operator:
 
 
 ARITHMETIC: dict[str, Operator] = {
-    "add": Operator(lambda a, b: a + b, _sum),
-    "sub": Operator(lambda a, b: a - b, _difference),
-    "mul": Operator(lambda a, b: a * b, _corners(lambda a, b: a * b)),
+    "add": Operator(operator.add, _sum),
+    "sub": Operator(operator.sub, _difference),
+    "mul": Operator(operator.mul, _corners(operator.mul)),
     "div": Operator(quotient, _over(quotient)),
     "mod": Operator(remainder, _rest),
     "cdiv": Operator(ceiling, _over(ceiling)),
     "shl": Operator(shift_left, _shifted(shift_left)),
     "shr": Operator(shift_right, _shifted(shift_right)),
-    "and": Operator(lambda a, b: a & b, _and),
-    "or": Operator(lambda a, b: a | b, _or),
-    "xor": Operator(lambda a, b: a ^ b, _xor),
+    "and": Operator(operator.and_, _and),
+    "or": Operator(operator.or_, _or),
+    "xor": Operator(operator.xor, _xor),
     "min": Operator(min, _least),
     "max": Operator(max, _greatest),
 }

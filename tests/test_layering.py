@@ -19,6 +19,7 @@ LEVELS = {
     "folder": 0,
     "functions": 0,
     "numbers": 0,
+    "operators": 0,
     "resources": 0,
     "services": 0,
     "source": 0,

@@ -8,16 +8,10 @@ from typing import Any
 
 import numpy as np
 
-PRIMARY, UNARY, MUL, ADD, SHIFT, RELATION, EQUALITY, AND, XOR, OR, LAND, LOR, TERNARY = range(20, 7, -1)
+from croq.operators import ADD, AND, LAND, LOR, OPERATORS, OR, PRIMARY, SHIFT, TERNARY, UNARY, XOR
+
 _BITS = frozenset({SHIFT, AND, XOR, OR})
 _SIMPLE = frozenset({"add", "sub", "mul", "lt", "gt", "le", "ge", "eq", "ne"})
-
-SYMBOLS = {
-    "mul": ("*", MUL), "div": ("/", MUL), "mod": ("%", MUL), "add": ("+", ADD), "sub": ("-", ADD),
-    "shl": ("<<", SHIFT), "shr": (">>", SHIFT), "lt": ("<", RELATION), "gt": (">", RELATION), "le": ("<=", RELATION),
-    "ge": (">=", RELATION), "eq": ("==", EQUALITY), "ne": ("!=", EQUALITY), "and": ("&", AND), "xor": ("^", XOR),
-    "or": ("|", OR), "land": ("&&", LAND), "lor": ("||", LOR),
-}  # fmt: skip
 
 CPP_TYPES = {"f32": "float", "tf32": "float", "f64": "double"}
 NARROW_FLOATS = frozenset({"bf16", "f16", "f8_e4m3", "f8_e5m2"})
@@ -79,7 +73,7 @@ def _operand(expr: Expr, prec: int, parent: int) -> str:
 
 
 def binary(op: str, left: Expr, right: Expr) -> Expr:
-    symbol, prec = SYMBOLS[op]
+    symbol, prec = OPERATORS[op].spelling, OPERATORS[op].level
     literals = left.const is not None and (right.const is not None or prec == SHIFT)
     a = left.exact if literals else _operand(left, prec, prec)
     b = _hex(right) if prec in (AND, OR, XOR) and right.const is not None else _operand(right, prec + 1, prec)

@@ -12,7 +12,8 @@ from croq.ir.core import Op, Value
 from croq.ir.objects import FragRef, View
 from croq.ir.scalar import Binary, Call, FragRead, If, LoadElement, VarGet, VarSet
 from croq.ir.types import FLOATS, INTEGERS
-from croq.sema.arithmetic import COMPARISONS, OPERATORS
+from croq.operators import PREFIXED, SPELLED
+from croq.sema.arithmetic import COMPARISONS
 from croq.sema.calls import ON_TWO
 from croq.sema.symbols import ScalarSymbol
 from croq.sema.types import Scalar, promote
@@ -67,7 +68,7 @@ def _unary(b: KernelBuilder, expr: ast.Unary, known: Scalar) -> Value:
         assert known.value is not None
         return b.dim(known.value, known.element)
     operand = value(b, expr.operand, known.element)
-    return b.ir.unary({"-": "neg", "!": "lnot", "~": "not"}[expr.op], operand)
+    return b.ir.unary(PREFIXED[expr.op], operand)
 
 
 def _binary(b: KernelBuilder, expr: ast.Binary, known: Scalar) -> Value:
@@ -79,13 +80,13 @@ def _binary(b: KernelBuilder, expr: ast.Binary, known: Scalar) -> Value:
         left, right = b.model.types[expr.left], b.model.types[expr.right]
         common = left.element if left.element == right.element else promote(left, right)
         return arithmetic(b, expr.op, value(b, expr.left, common), value(b, expr.right, common))
-    amount = None if expr.op in ("<<", ">>") else known.element  # of a shift: of any integer type
+    amount = None if SPELLED[expr.op].kind == "shift" else known.element  # of a shift: of any integer type
     return arithmetic(b, expr.op, value(b, expr.left, known.element), value(b, expr.right, amount))
 
 
 def arithmetic(b: KernelBuilder, op: str, left: Value, right: Value) -> Value:
     """`left op right` of operands of one type; `op` is the language's."""
-    return b.ir.binary(OPERATORS[op], left, right)  # type: ignore[arg-type]
+    return b.ir.binary(SPELLED[op].name, left, right)  # type: ignore[arg-type]
 
 
 def _compose(b: KernelBuilder, expr: ast.Binary, known: Scalar) -> Value:

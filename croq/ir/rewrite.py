@@ -27,10 +27,10 @@ from croq.ir.scalar import (
     VarSet,
 )
 from croq.ir.types import FLOATS, INTEGERS, ThreadSet
+from croq.operators import OPERATORS, TRUTHS
 from croq.source import Span
 
 Number = int | float | bool
-COMPARISONS = frozenset({*numbers.COMPARISONS, "land", "lor"})
 Rewriter = Callable[[Op], "Sequence[Op] | None"]
 
 
@@ -199,10 +199,10 @@ class Builder:
         """`left op right`; a number on the right is a constant of left's type."""
         a = constant(left)
         b = constant(right) if isinstance(right, Value) else right
-        type = "bool" if op in COMPARISONS else left.type
+        type = "bool" if op in TRUTHS else left.type
         if a is not None and b is not None and (folded := _fold(op, left.type, a, b)) is not None:
             return self.const(type, folded, name)
-        if name is None and b is not None and left.type in INTEGERS and _is_identity(op, b):
+        if name is None and b is not None and left.type in INTEGERS and OPERATORS[op].neutral == b:
             return left
         if not isinstance(right, Value):
             right = self.const(left.type, right)
@@ -267,14 +267,9 @@ def _fold(op: str, type: str, a: Number, b: Number) -> Number | None:
     return numbers.integer(op, a, b, type)
 
 
-def _is_identity(op: str, right: Number) -> bool:
-    neutral = 0 if op in ("add", "sub", "shl", "shr", "or", "xor") else 1
-    return op in ("add", "sub", "shl", "shr", "or", "xor", "mul", "div", "cdiv") and right == neutral
-
-
 def _bounds(op: str, left: Value, right: Value) -> tuple[int, int] | None:
     """Bounds of an integer result that cannot wrap, from those of the operands."""
-    if left.type not in INTEGERS or op in COMPARISONS:
+    if left.type not in INTEGERS or op in TRUTHS:
         return None
     a, b = known_interval(left), known_interval(right)
     if b is None or (a is None and op not in ("mod", "and", "min", "max")):

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import croq.numbers as numbers
 from croq.target.cuda import WARP, WARPGROUP
 
-# bytes of each element type that data may have; `bool` is a scalar only
-BYTES = {
-    "f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "tf32": 4,
-    "f16": 2, "bf16": 2, "s16": 2, "u16": 2, "f8_e4m3": 1, "f8_e5m2": 1, "s8": 1, "u8": 1, "bool": 1,
-}  # fmt: skip
-
-FLOATS = frozenset({"f64", "f32", "tf32", "f16", "bf16", "f8_e4m3", "f8_e5m2"})
-INTEGERS = frozenset({"s64", "u64", "s32", "u32", "s16", "u16", "s8", "u8"})
+BYTES, FLOATS, INTEGERS = numbers.BYTES, numbers.FLOATS, numbers.INTEGERS
 FUTURE = "future"  # the type of a handle to an asynchronous operation
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Literal
 
+import croq.numbers as numbers
 from croq.diagnostics import Diagnostic, InternalError, make
 from croq.functions import FUNCTIONS
 from croq.ir import hw, machine, scalar
@@ -23,6 +24,7 @@ from croq.ir.notation import KEYWORDS, op_fields
 from croq.ir.objects import Buffer, Fragment, Kernel, Variable, View
 from croq.ir.printer import print_op
 from croq.ir.types import FLOATS, INTEGERS
+from croq.operators import LOGICAL, OPERATORS
 
 Stage = Literal["tile", "hw"]
 CODE = "E-9001"
@@ -183,18 +185,18 @@ def _const(op: scalar.Const) -> Iterator[str]:
 
 
 def _binary(op: scalar.Binary) -> Iterator[str]:
-    if op.op in ("shl", "shr"):
+    if op.op in numbers.SHIFTS:
         yield from _integers("an amount", (op.right,))
     else:
         yield from _same("operands", op.left.type, op.right.type)
-    if op.op in ("lt", "gt", "le", "ge", "eq", "ne"):
+    if op.op in numbers.COMPARISONS:
         yield from _bool("the result of a comparison", op.result)
-    elif op.op in ("land", "lor"):
+    elif op.op in LOGICAL:
         yield from _bool("an operand", op.left)
         yield from _bool("the result", op.result)
     else:
         yield from _same("operands and result", op.left.type, op.result.type)
-        if op.op in ("mod", "shl", "shr", "or", "xor", "and", "cdiv") and op.left.type in FLOATS:
+        if OPERATORS[op.op].floats is None and op.left.type in FLOATS:
             yield f"`{op.op}` of {op.left.type}"
 
 

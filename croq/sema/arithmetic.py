@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import croq.numbers as numbers
+from croq.operators import SPELLED, spellings
 from croq.sema.symbolic import Dim
 from croq.sema.types import Interval, Scalar, closed, integer, opened, promote
 
-COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
-OPERATORS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr", "&": "and", "|": "or",
-    "^": "xor", "<": "lt", ">": "gt", "<=": "le", ">=": "ge", "==": "eq", "!=": "ne", "&&": "land", "||": "lor",
-    "min": "min", "max": "max", "cdiv": "cdiv",
-}  # fmt: skip
+COMPARISONS = spellings("comparison")
 _ON_DIMS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -27,11 +23,11 @@ _ON_DIMS: dict[str, Callable[[Dim, Dim], Dim]] = {
 
 
 def divides_by_zero(op: str, right: Scalar) -> bool:
-    return op in ("/", "%", "cdiv") and right.known == 0
+    return SPELLED[op].name in numbers.DIVISIONS and right.known == 0
 
 
 def shifts_too_far(op: str, right: Scalar, element: str) -> bool:
-    return op in ("<<", ">>") and right.known is not None and not 0 <= right.known < numbers.WIDTHS[element]
+    return SPELLED[op].kind == "shift" and right.known is not None and not 0 <= right.known < numbers.WIDTHS[element]
 
 
 def combine(op: str, a: Scalar, b: Scalar, element: str) -> Scalar:
@@ -39,7 +35,7 @@ def combine(op: str, a: Scalar, b: Scalar, element: str) -> Scalar:
 
     Places that may leave 32 bits are computed in 64: see "Numbers" in docs/language.md.
     """
-    name = OPERATORS[op]
+    name = SPELLED[op].name
     shift = name in numbers.SHIFTS
     if a.known is not None and b.known is not None:
         amount = b.known if shift else numbers.wrap(b.known, element)
@@ -85,7 +81,7 @@ def compare(op: str, a: Scalar, b: Scalar) -> bool | None:
     element = promote(a, b)
     if a.known is None or b.known is None or element not in numbers.WIDTHS:
         return None
-    return bool(numbers.COMPARISONS[OPERATORS[op]](numbers.wrap(a.known, element), numbers.wrap(b.known, element)))
+    return bool(numbers.COMPARISONS[SPELLED[op].name](numbers.wrap(a.known, element), numbers.wrap(b.known, element)))
 
 
 def _value(op: str, a: Scalar, b: Scalar, element: str) -> Dim | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import croq.numbers as numbers
+from croq.operators import SPELLED, spellings
 from croq.sema import arithmetic, names
 from croq.sema.conversions import convert, has_no_integer
 from croq.sema.state import State
@@ -218,10 +219,10 @@ def _unbounded(state: State, span: Span, what: str) -> None:
 def _binary(state: State, expr: ast.Binary) -> Scalar:
     left, right = scalar(state, expr.left), scalar(state, expr.right)
     if left.is_error or right.is_error:
-        return BOOL if expr.op in arithmetic.COMPARISONS or expr.op in ("&&", "||") else ERROR
+        return BOOL if expr.op in spellings("comparison", "logic") else ERROR
     if expr.op == "#":
         return compose(state, expr, left, right)
-    if expr.op in ("&&", "||"):
+    if expr.op in spellings("logic"):
         return _logical(state, expr, left, right)
     if expr.op in arithmetic.COMPARISONS:
         return _comparison(state, expr, left, right)
@@ -278,16 +279,13 @@ def no_common_type(state: State, span: Span, left: Scalar, right: Scalar) -> Non
     )
 
 
-INTEGER_ONLY = ("%", "<<", ">>", "&", "|", "^", "cdiv")
-
-
 def binary(state: State, span: Span, op: str, left: Scalar, right: Scalar) -> Scalar:
     """The result of arithmetic `left op right` (also `min`, `max`, `cdiv`), neither of which is faulty."""
-    element = left.element if op in ("<<", ">>") else promote(left, right)
+    element = left.element if SPELLED[op].kind == "shift" else promote(left, right)
     if element is None:
         no_common_type(state, span, left, right)
         return ERROR
-    if op in INTEGER_ONLY and not (left.is_integer and right.is_integer):
+    if SPELLED[op].floats is None and not (left.is_integer and right.is_integer):
         other = left if not left.is_integer else right
         state.sink.error("E-402", span, f"`{op}` needs integers, one side is a `{other.element}`")
         return ERROR

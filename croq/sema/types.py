@@ -17,16 +17,10 @@ from croq.syntax import ast
 if TYPE_CHECKING:
     from croq.sema.symbols import DataSymbol, ScalarSymbol, Symbol
 
-# bytes of each element type that data may have on the target
-BYTES = {
-    "f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "tf32": 4,
-    "f16": 2, "bf16": 2, "s16": 2, "u16": 2, "f8_e4m3": 1, "f8_e5m2": 1, "s8": 1, "u8": 1, "bool": 1,
-}  # fmt: skip
+BYTES, FLOATS, INTEGERS = numbers.BYTES, numbers.FLOATS, numbers.INTEGERS
 WIDE_FLOATS = ("f64", "f32")
 NARROW_FLOATS = ("tf32", "f16", "bf16", "f8_e4m3", "f8_e5m2")
-FLOATS = frozenset(WIDE_FLOATS + NARROW_FLOATS)
 SIGNED = frozenset({"s64", "s32", "s16", "s8"})
-INTEGERS = SIGNED | {"u64", "u32", "u16", "u8"}
 ERROR_ELEMENT = "error"
 
 

@@ -6,6 +6,7 @@ know the active lanes (see `ops_scalar`), and gets `quotient` and `remainder`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,19 +15,14 @@ import numpy as np
 import croq.numbers as numbers
 from croq.functions import FUNCTIONS
 from croq.ir.types import FLOATS
+from croq.operators import OPERATORS
 from croq.simulate.dtypes import DTYPES, WIDTH, Scalar, converter, is_vector, wrapper
 
 Function = Callable[[Scalar, Scalar], Scalar]
 
-LOGIC: dict[str, Function] = {"land": lambda a, b: a & b, "lor": lambda a, b: a | b}
-_BITS: dict[str, Function] = {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b}
-_WRAPPING: dict[str, Function] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-}
+LOGIC: dict[str, Function] = {"land": operator.and_, "lor": operator.or_}
 _FLOAT: dict[str, Function] = {
-    **_WRAPPING,
+    **{name: numbers.ARITHMETIC[name].exact for name in ("add", "sub", "mul")},
     "div": lambda a, b: a / b,
     "min": lambda a, b: _extreme_float(np.fmin, np.signbit, a, b),
     "max": lambda a, b: _extreme_float(np.fmax, lambda x: ~np.signbit(x), a, b),
@@ -49,13 +45,13 @@ def binary(op: str, type_: str) -> Function:
         return LOGIC[op]
     if type_ in FLOATS:
         return _float(op, type_)
-    if op in _BITS:
-        return _BITS[op]
-    if op in ("shl", "shr"):
+    if OPERATORS[op].kind == "bits":
+        return numbers.ARITHMETIC[op].exact
+    if op in numbers.SHIFTS:
         return _shift(op, type_)
     if op in ("min", "max"):
         return _extreme(op)
-    return _wrapped(_WRAPPING[op], type_)
+    return _wrapped(numbers.ARITHMETIC[op].exact, type_)
 
 
 def _float(op: str, type_: str) -> Function:
@@ -79,8 +75,7 @@ def _wrapped(function: Function, type_: str) -> Function:
 
 
 def _extreme(op: str) -> Function:
-    plain: Any = min if op == "min" else max
-    vector = np.minimum if op == "min" else np.maximum
+    plain, vector = numbers.ARITHMETIC[op].exact, OPERATORS[op].vector
     return lambda a, b: vector(a, b) if is_vector(a) or is_vector(b) else plain(a, b)
 
 

@@ -11,6 +11,7 @@ from croq.ir import scalar
 from croq.ir.core import Op
 from croq.ir.lanes import lane_flags
 from croq.ir.types import INTEGERS
+from croq.operators import TRUTHS
 from croq.simulate import arithmetic
 from croq.simulate.compiler import Code, Compiler, Plain, handed_on, handles
 from croq.simulate.dtypes import DTYPES, Array, Scalar, converter, is_vector, uniform
@@ -19,7 +20,8 @@ from croq.simulate.machine import Warp
 from croq.target.cuda import WARP
 
 # Results that are often equal in all lanes of a warp although an operand is not: `thread / 128`, `thread < 64`.
-_COLLAPSING = {"div", "shr", "and", *numbers.COMPARISONS, *arithmetic.LOGIC}
+_COLLAPSING = {"div", "shr", "and", *TRUTHS}
+DIVISION = {"div": arithmetic.quotient, "mod": arithmetic.remainder, "cdiv": arithmetic.ceiling}
 
 
 @handles(scalar.Const)
@@ -56,7 +58,7 @@ def _block_index(c: Compiler, op: scalar.BlockIndex) -> Code:
 
 @handles(scalar.Binary)
 def _binary(c: Compiler, op: scalar.Binary) -> Code:
-    if op.left.type in INTEGERS and op.op in ("div", "mod", "cdiv"):
+    if op.left.type in INTEGERS and op.op in numbers.DIVISIONS:
         return _division(c, op)
     function = arithmetic.binary(op.op, op.left.type)
     left, right, result = c.slot(op.left), c.slot(op.right), c.result(op.result)
@@ -83,7 +85,7 @@ def _collapse(values: Array) -> Scalar:
 
 
 def _division(c: Compiler, op: scalar.Binary) -> Code:
-    function = {"div": arithmetic.quotient, "mod": arithmetic.remainder, "cdiv": arithmetic.ceiling}[op.op]
+    function = DIVISION[op.op]
     left, right, result = c.slot(op.left), c.slot(op.right), c.result(op.result)
     active = c.active()
     collapse = c.map is None

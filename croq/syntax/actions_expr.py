@@ -9,6 +9,7 @@ from lark import Token
 
 import croq.numbers as numbers
 from croq.diagnostics import Sink
+from croq.operators import spellings
 from croq.source import Span
 from croq.syntax import ast, codes
 from croq.syntax.grammar import Extent
@@ -17,8 +18,8 @@ from croq.syntax.sourcemap import ExpandedText, join
 ELEMENT_ALIASES = {"float": "f32", "int": "s32", "half": "f16", "bfp16": "bf16", "double": "f64", "f8": "f8_e4m3"}
 MAX_DIGITS = 64
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
-_BITWISE = frozenset("&^|")
-_ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "<<", ">>"))
+_BITWISE = spellings("bits")
+_ARITHMETIC = spellings("arithmetic", "shift")
 
 Children = list[Any]
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import croq.numbers as numbers
+from croq.operators import SPELLED, SYMBOLS
 from croq.source import Span
 from croq.syntax.macros import Expander
 from croq.syntax.pptokens import PPToken
@@ -13,18 +15,7 @@ from croq.syntax.pptokens import PPToken
 MAX_DEPTH = 32
 _PROBES = ("__has_include", "__has_cpp_attribute", "__has_attribute", "__has_builtin", "__has_feature")
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[0-9][0-9']*)[uUlL]*")
-_LEVELS: tuple[tuple[str, ...], ...] = (
-    ("||",),
-    ("&&",),
-    ("|",),
-    ("^",),
-    ("&",),
-    ("==", "!="),
-    ("<", "<=", ">", ">="),
-    ("<<", ">>"),
-    ("+", "-"),
-    ("*", "/", "%"),
-)
+_LEVELS = [[s for s in SYMBOLS if SPELLED[s].level == level] for level in sorted({SPELLED[s].level for s in SYMBOLS})]
 
 
 @dataclass
@@ -165,37 +156,15 @@ def _integer(text: str) -> int:
 
 
 def _apply(operator: PPToken, left: int, right: int, live: bool) -> int:
-    text = operator.text
-    if text in ("/", "%"):
-        return _divide(operator, left, right, live)
-    if text in ("<<", ">>"):
-        count = min(max(right, 0), 64)
-        value = left << count if text == "<<" else left >> count
-    elif text in ("&&", "||"):
-        value = int(bool(left) and bool(right)) if text == "&&" else int(bool(left) or bool(right))
-    elif text in ("|", "^", "&"):
-        value = {"|": left | right, "^": left ^ right, "&": left & right}[text]
-    elif text in ("+", "-", "*"):
-        value = {"+": left + right, "-": left - right, "*": left * right}[text]
-    else:
-        value = int(_compare(text, left, right))
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _compare(text: str, left: int, right: int) -> bool:
-    if text in ("==", "!="):
-        return (left == right) == (text == "==")
-    if text in ("<", ">="):
-        return (left < right) == (text == "<")
-    return (left > right) == (text == ">")
-
-
-def _divide(operator: PPToken, left: int, right: int, live: bool) -> int:
-    if right == 0:
-        if live:
+    row = SPELLED[operator.text]
+    if row.kind == "logic":
+        return int(bool(left) and bool(right)) if row.name == "land" else int(bool(left) or bool(right))
+    if row.kind == "comparison":
+        return int(numbers.COMPARISONS[row.name](left, right))
+    if row.name in numbers.DIVISIONS:
+        if right == 0 and live:
             raise ConditionError(operator.span, "division by zero in the condition")
-        return 0
-    quotient = abs(left) // abs(right)
-    if (left < 0) != (right < 0):
-        quotient = -quotient
-    return quotient if operator.text == "/" else left - quotient * right
+        return numbers.ARITHMETIC[row.name].exact(left, right) if right else 0
+    if row.kind == "shift":
+        right = max(right, 0)
+    return numbers.wrap(numbers.ARITHMETIC[row.name].exact(left, right), "s64")

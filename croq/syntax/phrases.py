@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from croq.operators import COMPOUND, SYMBOLS
 from croq.syntax.grammar import END
 
 MEMBERS = (
@@ -15,8 +16,8 @@ _EXPRESSION = frozenset(("NAME", "INT", "FLOAT", "("))
 _STATEMENT = frozenset(("parallel", "foreach", "if"))
 _OPERATORS = frozenset(
     (
-        *("==", "!=", "<", ">", "<=", ">=", "&&", "||", "?", "<<", ">>", "+", "-", "*", "/", "%"),
-        *("&", "^", "|", "#", "++", "--", "[", ".at", ".chunkat", ".subspan", ".step", ".sqz", ".span", ".data"),
+        *(*SYMBOLS, "?", "#", "++", "--", "["),
+        *(".at", ".chunkat", ".subspan", ".step", ".sqz", ".span", ".data"),
     )
 )
 # What an expression can begin with, and so is said when "an expression" is.
@@ -27,7 +28,6 @@ _PARTS_OF_EXPRESSION = frozenset(
     )
 )
 _HIDDEN = frozenset(("LATER", "LATER_DOT", "LATER_OP", "BAD_NUMBER", "DOT_NAME", "BUILTIN", "FLOAT", "_"))
-_COMPOUND = frozenset(("+=", "-=", "*=", "/=", "%="))
 _NAMED = {
     "NAME": "a name",
     "ELEM": "an element type",
@@ -75,7 +75,7 @@ def wanted_text(expected: frozenset[str]) -> str:
         words.append("an operator")
         rest -= operators
     if "=" in rest:
-        rest -= _COMPOUND
+        rest -= COMPOUND
     listed = sorted(_NAMED.get(name, f"`{name}`") for name in rest)
     if len(listed) > _MAX_LISTED:
         listed = [*listed[:_MAX_LISTED], "..."]

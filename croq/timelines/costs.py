@@ -17,6 +17,7 @@ from croq.ir.core import Block, Op, Value
 from croq.ir.dispatch import Rules, lowered
 from croq.ir.objects import Fragment, FragRef, Param
 from croq.ir.types import BYTES, FLOATS
+from croq.operators import OPERATORS
 from croq.target import Target
 from croq.target.fragments import ROWS
 
@@ -258,8 +259,4 @@ def _frag_write(target: Target, op: scalar.FragWrite) -> Work:
 
 @elements(scalar.Binary)
 def _binary(target: Target, op: scalar.Binary) -> Work:
-    if op.left.type not in FLOATS:
-        return Work(alu=2 if op.op in ("div", "mod", "cdiv") else 1)
-    if op.op == "div":
-        return Work(xu=1, fma=2)
-    return Work(fma=1) if op.op in ("add", "sub", "mul") else Work(alu=1)
+    return Work(**((op.left.type in FLOATS and OPERATORS[op.op].floats) or OPERATORS[op.op].work))

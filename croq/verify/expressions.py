@@ -6,13 +6,12 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import croq.numbers as numbers
 from croq.ir import scalar
 from croq.ir.core import Op, Value
 from croq.ir.types import FLOATS
 from croq.verify import values
 from croq.verify.values import UNKNOWN, Scalar
-
-COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne"})
 
 if TYPE_CHECKING:
     from croq.verify.coder import Coder, Get
@@ -25,7 +24,7 @@ def decide(coder: Coder, op: Op) -> None:
     if isinstance(op, scalar.Select):
         coder.decide(op, op.condition, "choice", coder.value(op.condition))
     elif isinstance(op, scalar.Binary) and op.left.type not in FLOATS:
-        if op.op in COMPARISONS:
+        if op.op in numbers.COMPARISONS:
             coder.decide(op, op.result, "comparison", coder.value(op.result))
         elif op.op in ("min", "max"):
             relations: tuple[scalar.BinaryOp, ...] = ("lt", "gt")

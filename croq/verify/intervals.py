@@ -12,7 +12,8 @@ from croq.ir.core import Value
 from croq.ir.objects import Kernel
 from croq.ir.scalar import Assignment, Binary, BlockIndex, Cast, For, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
-from croq.numbers import quotient
+from croq.numbers import ARITHMETIC, quotient
+from croq.operators import OPERATORS, SWAPPED
 from croq.sema.symbolic import Atom, Dim
 from croq.verify.leaves import Expressions
 from croq.verify.rounds import round_of
@@ -90,7 +91,7 @@ class Intervals:
         if atom.op == "sym":
             return self.symbol(str(atom.args[0]))
         a, b = (of(d) for d in atom.args if isinstance(d, Dim))
-        found = _RULES[atom.op](a, b)
+        found = RULES[atom.op](a, b)
         return found if found is not None else (-FAR, FAR)
 
     def wraps(self, value: Value, threads: Threads | None = None) -> bool:
@@ -198,9 +199,9 @@ class Intervals:
 
     def _binary(self, op: Binary, full: Range, threads: Threads | None) -> Range:
         a, b = self.of(op.left, threads), self.of(op.right, threads)
-        if op.op in _COMPARED:
-            return _COMPARED[op.op](a[0] - b[1], a[1] - b[0])
-        rule = _RULES.get(op.op)
+        if op.op in COMPARED:
+            return COMPARED[op.op](a[0] - b[1], a[1] - b[0])
+        rule = RULES.get(op.op)
         found = rule(a, b) if rule is not None else None
         return found if found is not None else full
 
@@ -255,7 +256,7 @@ def _three(surely: bool, never: bool) -> Range:
     return (1, 1) if surely else (0, 0) if never else (0, 1)
 
 
-_COMPARED: dict[str, Callable[[int, int], Range]] = {
+COMPARED: dict[str, Callable[[int, int], Range]] = {
     # of the difference of both sides, which is at least lo and at most hi
     "lt": lambda lo, hi: _three(hi < 0, lo >= 0),
     "le": lambda lo, hi: _three(hi <= 0, lo > 0),
@@ -264,11 +265,9 @@ _COMPARED: dict[str, Callable[[int, int], Range]] = {
     "eq": lambda lo, hi: _three(lo == hi == 0, lo > 0 or hi < 0),
     "ne": lambda lo, hi: _three(lo > 0 or hi < 0, lo == hi == 0),
 }
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-_RULES: dict[str, Callable[[Range, Range], Range | None]] = {
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "mul": lambda a, b: _corners(a, b, lambda x, y: x * y),
+_TURNED = {OPERATORS[a].spelling: OPERATORS[b].spelling for a, b in SWAPPED.items()}
+RULES: dict[str, Callable[[Range, Range], Range | None]] = {
+    **{name: ARITHMETIC[name].interval for name in ("add", "sub", "mul", "min", "max")},
     "div": _div,
     "mod": _mod,
     "cdiv": _cdiv,
@@ -277,8 +276,6 @@ _RULES: dict[str, Callable[[Range, Range], Range | None]] = {
     "and": _and,
     "or": _or,
     "xor": _or,
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "land": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "lor": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }

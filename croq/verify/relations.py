@@ -23,14 +23,13 @@ from croq.ir.hw import Section
 from croq.ir.objects import Kernel
 from croq.ir.scalar import Binary, BlockIndex, Cast, For, If, Select, Symbol, Unary, VarGet
 from croq.ir.types import INTEGERS
+from croq.operators import DENIED, SPELLED
 from croq.sema.symbolic import Atom, Dim, Monomial
 from croq.verify.intervals import Intervals, Range, Threads, type_range
 from croq.verify.program import Program
 
 DEPTH = 4
 MOST_STEPS = 400
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-_HOST = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 class Relations:
@@ -77,12 +76,12 @@ class Relations:
         if isinstance(op, Binary) and op.op in ("land", "lor"):
             parts = (self._never(side, outcome, given) for side in (op.left, op.right))
             return any(parts) if (op.op == "land") == outcome else all(parts)
-        if not isinstance(op, Binary) or op.op not in _OPPOSITE:
+        if not isinstance(op, Binary) or op.op not in DENIED:
             return False
         left, right = self.dim(op.left), self.dim(op.right)
         if left is None or right is None:
             return False
-        name = op.op if not outcome else _OPPOSITE[op.op]  # what would have to hold always
+        name = op.op if not outcome else DENIED[op.op]  # what would have to hold always
         return self._always(name, left, right, given)
 
     def _always(self, name: str, left: Dim, right: Dim, given: list[Dim]) -> bool:
@@ -184,7 +183,7 @@ class Relations:
     def _given(self, at: Op) -> Iterator[Dim]:
         """F3 and F4."""
         for rule in self.kernel.requirements:
-            yield from _true_of(_HOST[rule.op], rule.left, rule.right) or ()
+            yield from _true_of(SPELLED[rule.op].name, rule.left, rule.right) or ()
         inner = at
         for outer in reversed(self.program.slice.around[at]):
             if isinstance(outer, If):
@@ -206,10 +205,10 @@ class Relations:
         elif isinstance(op, Binary) and op.op == ("land" if outcome else "lor"):
             yield from self._holds(op.left, outcome)
             yield from self._holds(op.right, outcome)
-        elif isinstance(op, Binary) and op.op in _OPPOSITE:
+        elif isinstance(op, Binary) and op.op in DENIED:
             left, right = self.dim(op.left), self.dim(op.right)
             if left is not None and right is not None:
-                yield from _true_of(op.op if outcome else _OPPOSITE[op.op], left, right) or ()
+                yield from _true_of(op.op if outcome else DENIED[op.op], left, right) or ()
 
     def _about(self, monomial: Monomial) -> Iterator[Dim]:
         """F1 and F2."""

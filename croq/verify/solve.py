@@ -14,6 +14,7 @@ from math import isqrt
 
 from croq.ir.core import Op, Value
 from croq.ir.scalar import Binary, BinaryOp, Cast, Const, Select, Unary, VarGet
+from croq.operators import DENIED, SWAPPED
 from croq.verify import progressions as sets
 from croq.verify.intervals import type_range
 from croq.verify.leaves import Expressions, Get, Leaf, Unsolved
@@ -23,10 +24,6 @@ Wanted = Sequence[tuple[Value, Domain]]
 TRUE, FALSE = sets.exactly(1), sets.exactly(0)
 MOST_TRIED = 24  # values of one leaf while others are solved for
 MOST_FOUND = 12
-
-_FLIPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-_DENIED = {"lt": "ge", "gt": "le", "le": "gt", "ge": "lt", "eq": "ne", "ne": "eq"}
-COMPARISONS = frozenset(_DENIED)
 
 
 def _compared(op: str, known: int) -> Domain:
@@ -206,11 +203,11 @@ def _junction(op: Binary, domain: Domain, back: Callable[[Value, Domain], Domain
 
 def _undo(op: BinaryOp, domain: Domain, known: int, on_left: bool) -> Domain | None:
     """x with `x op known` in the domain, or `known op x` where x is not on the left; None: not known how."""
-    if op in COMPARISONS:
-        name = op if on_left else _FLIPPED[op]
+    if op in SWAPPED:
+        name = op if on_left else SWAPPED[op]
         return sets.union(
             _compared(name, known) if sets.contains(domain, 1) else NOTHING,
-            _compared(_DENIED[name], known) if sets.contains(domain, 0) else NOTHING,
+            _compared(DENIED[name], known) if sets.contains(domain, 0) else NOTHING,
         )
     if op == "add":
         return sets.shift(domain, -known)

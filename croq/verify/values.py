@@ -210,25 +210,15 @@ def unsigned_mask(target: str) -> int | None:
 
 
 BINARY: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
+    **{name: numbers.ARITHMETIC[name].exact for name in ("add", "sub", "mul", "and", "or", "xor")},
     "div": quotient,
     "mod": remainder,
     "cdiv": ceiling,
     "shl": operator.lshift,
     "shr": operator.rshift,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
     "min": least,
     "max": greatest,
-    "lt": operator.lt,
-    "gt": operator.gt,
-    "le": operator.le,
-    "ge": operator.ge,
-    "eq": operator.eq,
-    "ne": operator.ne,
+    **numbers.COMPARISONS,
     "land": land,
     "lor": lor,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from croq.emit import registers
 from croq.emit.effects import written_with_regions
-from croq.emit.expressions import LAND, cpp_type, name, unary
+from croq.emit.expressions import cpp_type, name, unary
 from croq.emit.registry import StatementResult, statement
 from croq.emit.templating import Fields, render
 from croq.emit.text import Line, base_name
@@ -14,6 +14,7 @@ from croq.ir.core import Block
 from croq.ir.hw import Elect, Section, SetMaxNReg
 from croq.ir.scalar import Break, Continue, For, FragDeclare, If, While
 from croq.ir.types import ThreadSet
+from croq.operators import LAND
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter

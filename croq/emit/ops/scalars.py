@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from croq import numbers
 from croq.emit import addresses, registers
 from croq.emit.effects import MEMORY
 from croq.emit.expressions import (
     NARROW_FLOATS,
     NARROW_INTEGERS,
-    SYMBOLS,
     Expr,
     binary,
     call,
@@ -48,17 +46,13 @@ from croq.ir.scalar import (
     VarGet,
     VarSet,
 )
+from croq.operators import OPERATORS, PREFIXES, PRIMARY, TRUTHS
 from croq.target.cuda import WARP
 
 if TYPE_CHECKING:
     from croq.emit.emitter import Emitter
 
-GUARDED = {
-    "add": "croq::add", "sub": "croq::sub", "mul": "croq::mul", "neg": "croq::neg", "div": "croq::quotient",
-    "mod": "croq::remainder", "cdiv": "croq::ceiling", "shl": "croq::shl", "shr": "croq::shr",
-}  # fmt: skip
-COMPARISONS = frozenset(numbers.COMPARISONS)
-LOGICAL = frozenset({"land", "lor"})
+_GUARDED = {"neg": "croq::neg"} | {name: row.guarded for name, row in OPERATORS.items()}
 
 
 @expression(Const)
@@ -92,13 +86,13 @@ def binary_op(emitter: Emitter, op: Binary) -> Expr:
         result = _guarded(op.op, element, left, right)
     elif op.op in ("min", "max") and element in NARROW_INTEGERS:
         result = call(f"croq::{op.op}<s32>", left, right)
-    elif op.op in ("min", "max", "cdiv"):
+    elif OPERATORS[op.op].level == PRIMARY:
         result = call(f"croq::{op.op}", left, right)
     elif op.op == "div" and element in ("f32", "tf32"):
         result = call("croq::div", left, right)
     else:
         result = binary(op.op, left, right)
-    if op.op in COMPARISONS or op.op in LOGICAL:
+    if op.op in TRUTHS:
         return result
     if op.result.type in NARROW_FLOATS:
         return converted(result, "f32", op.result.type)
@@ -109,7 +103,7 @@ def binary_op(emitter: Emitter, op: Binary) -> Expr:
 
 def _guarded(op: str, element: str, *operands: Expr) -> Expr:
     """The runtime's function, which is right for all operands; narrow integers are computed as s32."""
-    return call(f"{GUARDED[op]}<{'s32' if element in NARROW_INTEGERS else element}>", *operands)
+    return call(f"{_GUARDED[op]}<{'s32' if element in NARROW_INTEGERS else element}>", *operands)
 
 
 def _uniform(emitter: Emitter, op: Binary, result: Expr) -> Expr:
@@ -130,7 +124,7 @@ def unary_op(emitter: Emitter, op: Unary) -> Expr:
     operand = emitter.expr(op.operand)
     if op.result.type in NARROW_FLOATS:
         return converted(unary("-", as_float(operand, op.operand.type)), "f32", op.result.type)
-    plain = unary({"neg": "-", "not": "~", "lnot": "!"}[op.op], operand)
+    plain = unary(PREFIXES[op.op], operand)
     result = _guarded(op.op, op.operand.type, operand) if op.guarded else plain
     return cast(op.result.type, result) if op.result.type in NARROW_INTEGERS else result
 
@@ -176,12 +170,12 @@ def var_set(emitter: Emitter, op: VarSet) -> Fields:
 
 def assignment(target: str, value: Expr) -> str:
     """`x = value`, as `++x` or `x += e` where that says it."""
-    if value.parts is None or value.parts[1].text != target or value.parts[0] in (COMPARISONS | LOGICAL):
+    if value.parts is None or value.parts[1].text != target or value.parts[0] in TRUTHS:
         return f"{target} = {value}"
     operation, _, amount = value.parts
     if amount.const == 1 and operation in ("add", "sub"):
         return f"{'++' if operation == 'add' else '--'}{target}"
-    return f"{target} {SYMBOLS[operation][0]}= {amount}"
+    return f"{target} {OPERATORS[operation].spelling}= {amount}"
 
 
 # ------------------------------------------------------------------------------------------------ element access

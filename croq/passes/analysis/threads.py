@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+import croq.numbers as numbers
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Kernel, Variable
 from croq.ir.scalar import (
@@ -32,15 +33,9 @@ from croq.ir.scalar import (
     VarSet,
 )
 from croq.ir.types import INTEGERS, ThreadSet
+from croq.operators import OPERATORS
 
 Mask = NDArray[np.bool_]  # [threads]: who executes
-
-_INTEGER = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "shl": np.left_shift, "shr": np.right_shift,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "min": np.minimum, "max": np.maximum,
-    "lt": np.less, "gt": np.greater, "le": np.less_equal, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "land": np.logical_and, "lor": np.logical_or,
-}  # fmt: skip
 
 
 class ThreadAnalysis:
@@ -229,13 +224,13 @@ def _unary(op: str, operand: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _binary(op: str, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    if op in ("div", "mod", "cdiv"):
+    if op in numbers.DIVISIONS:
         if (right == 0).any():
             return None
         quotient = (np.abs(left) // np.abs(right) * np.sign(left) * np.sign(right)).astype(np.int64)
         if op == "div":
             return quotient
         return left - quotient * right if op == "mod" else -(-left // right)
-    if op in ("shl", "shr"):
+    if op in numbers.SHIFTS:
         right = np.where((right < 0) | (right > 63), 63, right)  # amounts are clamped, and all bits are gone by then
-    return np.asarray(_INTEGER[op](left, right)).astype(np.int64)
+    return np.asarray(OPERATORS[op].vector(left, right)).astype(np.int64)
