@@ -5,8 +5,9 @@ multiplication and a shift at best, in every place; two registers that step with
 comparison and a selection once. In uniform registers they address barriers and descriptors as they are.
 
 Rules
-    R1  A variable counts if it is only ever set to constants and increased by 1, outside maps, and is not negative.
-        That it does not count beyond its type is taken for granted (docs/memory-model.md).
+    R1  A variable of 32 bits or more counts if it is only ever set to constants from 0 to 2^30 and increased by 1,
+        outside maps. That it is not increased 2^30 times is taken for granted (docs/language.md). What is cut to fewer
+        bits on the way to the remainder is no count.
     R2  Of one that counts, `v % N` becomes a variable that runs from 0 to N - 1 and begins again, and `v / N & 1` one
         that flips when it does; N is a constant and no power of two, of which both are a shift and a mask.
     R3  Where all changes are made by whole warps, the new variables are the same in all lanes of each: they are marked
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import croq.numbers as numbers
 from croq.diagnostics import Sink
 from croq.ir.core import Block, Op, Value
 from croq.ir.objects import Kernel, Variable
@@ -35,6 +37,8 @@ from croq.ir.types import INTEGERS
 from croq.passes.base import Pass
 
 TYPE = "u32"  # of positions and parities
+FEWEST_BITS = 32
+MOST_AT_START = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,10 @@ class Counters(Pass):
         for op in list(kernel.walk()):
             if isinstance(op, VarGet) and op.var in counting:
                 for use in _positions(op, users):
-                    ring = rings.setdefault((op.var, use.slots), Ring(kernel, op.var, use.slots))
-                    places.setdefault(op, []).extend(ring.read(op, use, replaced))
+                    key = op.var, use.slots
+                    if key not in rings:
+                        rings[key] = Ring(kernel, *key)
+                    places.setdefault(op, []).extend(rings[key].read(op, use, replaced))
         if rings:
             rewrite_blocks(kernel.body, lambda op: _stepped(op, places, list(rings.values()), counting))
             replace_uses(kernel.body, replaced)
@@ -76,6 +82,9 @@ class Ring:
     slots: int
     found: dict[bool, Variable] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.variable(parity=False)  # the parity turns on it, whether it is asked for or not
+
     def variable(self, parity: bool) -> Variable:
         if parity not in self.found:
             base = re.sub(r"_\d+$", "", self.number.name)
@@ -97,7 +106,7 @@ class Ring:
         return build.take()
 
     def step(self, op: VarSet, uniform: bool | None) -> list[Op]:
-        """R2. The parity turns on the position, which is there whether it is asked for or not."""
+        """R2."""
         build = Builder(span=op.span, threads=op.threads)
         slot = self.variable(parity=False)
         further = build.binary("add", build.var_get(slot), 1)
@@ -118,13 +127,17 @@ def _counting(kernel: Kernel) -> dict[Variable, bool]:
     for block, at, op in _assignments(kernel.body):
         steps = isinstance(op, VarSet) and _one_more(block, at, op)
         start = constant(op.value)
-        if op.var.type not in INTEGERS or not (steps or (isinstance(start, int) and start >= 0)):
+        if not _wide(op.var.type) or not (steps or (isinstance(start, int) and 0 <= start <= MOST_AT_START)):
             bad.add(op.var)
         if steps:
             stepping.add(op.var)
         whole = op.threads is not None and op.threads.whole_warps()
         found[op.var] = found.get(op.var, True) and whole
     return {var: whole for var, whole in found.items() if var in stepping and var not in bad}
+
+
+def _wide(type_: str) -> bool:
+    return type_ in INTEGERS and numbers.WIDTHS[type_] >= FEWEST_BITS
 
 
 def _assignments(block: Block) -> Iterator[tuple[Block, int, Assignment]]:
@@ -150,7 +163,7 @@ def _one_more(block: Block, at: int, op: VarSet) -> bool:
 def _positions(get: VarGet, users: dict[Value, list[Op]]) -> Iterator[Position]:
     """R2: what is a position or a parity of the variable that has just been read."""
     values = [get.result]
-    values += [op.result for op in users.get(get.result, []) if isinstance(op, Cast) and op.result.type in INTEGERS]
+    values += [op.result for op in users.get(get.result, []) if isinstance(op, Cast) and _wide(op.result.type)]
     for value in values:
         for op in users.get(value, []):
             slots = constant(op.right) if isinstance(op, Binary) and op.left is value else None
