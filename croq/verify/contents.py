@@ -8,7 +8,8 @@ decide about leaves either.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 
@@ -53,30 +54,20 @@ class Contents:
 
     def write(self, bits: int, store: Store) -> None:
         """Something that is not known yet."""
-        kept: list[Content] = []
-        rest = bits
-        for old in self.parts:
-            touched, other = old.bits & bits, old.bits & ~bits
-            if touched:
-                before = old.before if old.store == store else old
-                kept.append(Content(touched, store, None, before))
-                rest &= ~touched
-            if other:
-                kept.append(old if not touched else Content(other, old.store, old.value, old.before))
+        new = self._new(bits, lambda old, b: Content(b, store, None, old.before if old.store == store else old))
+        rest = reduce(lambda left, part: left & ~part.bits, new, bits)
         if rest:
-            kept.append(Content(rest, store, None, None))
-        self.parts = kept
+            self.parts.append(Content(rest, store, None, None))
 
     def know(self, bits: int, value: int) -> None:
         """What has just been written there."""
-        kept: list[Content] = []
-        for old in self.parts:
-            touched, other = old.bits & bits, old.bits & ~bits
-            if touched:
-                kept.append(Content(touched, old.store, value, None))
-            if other:
-                kept.append(old if not touched else Content(other, old.store, old.value, old.before))
-        self.parts = kept
+        self._new(bits, lambda old, touched: Content(touched, old.store, value, None))
+
+    def _new(self, bits: int, make: Callable[[Content, int], Content]) -> list[Content]:
+        """In place of what the elements held so far; the rest stays."""
+        new = [make(old, old.bits & bits) for old in self.parts if old.bits & bits]
+        self.parts = [replace(old, bits=old.bits & ~bits) for old in self.parts if old.bits & ~bits] + new
+        return new
 
     def at(self, element: int) -> Content:
         return next(part for part in self.parts if part.bits >> element & 1)

@@ -89,7 +89,7 @@ class Decision:
 
 @dataclass(eq=False)
 class Load:
-    """A scalar that the kernel reads from global memory."""
+    """A scalar that the kernel reads from global or shared memory."""
 
     op: scalar.LoadElement
     number: int
